@@ -1,0 +1,54 @@
+# wardgate: `make` alone lists what can be done.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.stamp
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
+
+.PHONY: setup
+setup: $(STAMP) ## create .venv with the locked dependencies
+
+$(STAMP): requirements.lock pyproject.toml
+	@python3 -m venv $(VENV) 2>/dev/null || deploy/bootstrap.sh $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: run
+run: setup ## start the whole demo, print the tour, stay up until Ctrl-C
+	@$(PY) -m demo run
+
+.PHONY: tour
+tour: setup ## start the demo, run the tour, exit 0 only if every row is as expected
+	@$(PY) -m demo tour
+
+.PHONY: test
+test: setup ## everything: unit, property, Redis, end to end through real Envoy
+	@deploy/test.sh
+
+.PHONY: check
+check: setup ## lint, format, types, architecture
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+.PHONY: format
+format: setup ## rewrite the sources in the house style
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+.PHONY: bench
+bench: setup ## measure decision cost and added latency; writes build/figures/bench.json
+	@$(PY) -m bench
+
+.PHONY: proto
+proto: setup ## regenerate pb/ from proto/
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY) -m grpc_tools.protoc -Ipb=proto --python_out=. --mypy_out=quiet:. $$(ls proto/*.proto | sed 's#^proto/#pb/#')
+
+.PHONY: clean
+clean: ## remove everything that the targets above created
+	rm -rf $(VENV) build run *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
