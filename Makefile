@@ -49,6 +49,12 @@ bench: setup ## measure decision cost and added latency; writes build/figures/be
 proto: setup ## regenerate pb/ from proto/
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY) -m grpc_tools.protoc -Ipb=proto --python_out=. --mypy_out=quiet:. $$(ls proto/*.proto | sed 's#^proto/#pb/#')
 
+.PHONY: descriptors
+descriptors: setup ## regenerate the demo backends' descriptor set from their .proto files
+	cd examples/open-banking/proto && $(CURDIR)/$(PY) -m grpc_tools.protoc -I. \
+	  -I$$($(CURDIR)/$(PY) -c 'import google.api as a; print(list(a.__path__)[0].rpartition("/google/")[0])') \
+	  --include_imports --descriptor_set_out=../descriptors/open-banking.pb $$(find openbanking -name '*.proto' | sort)
+
 .PHONY: clean
 clean: ## remove everything that the targets above created
 	rm -rf $(VENV) build run *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
