@@ -4,7 +4,7 @@ Two reasons may share one public `slug`: the log and the metric then tell them a
 bad signature and an unknown key (RFC 8725 section 3.2 and pitfall 53: no oracle in errors).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum, unique
 from typing import Literal
 
@@ -58,6 +58,7 @@ class Reason(StrEnum):
     TOKEN_TYPE = "token-type"
     TOKEN_SIGNATURE = "token-signature"
     TOKEN_KEY_UNKNOWN = "token-key-unknown"
+    TOKEN_KEY_EMBEDDED = "token-key-embedded"
     TOKEN_ISSUER = "token-issuer"
     TOKEN_AUDIENCE = "token-audience"
     TOKEN_CLAIM_MALFORMED = "token-claim-malformed"
@@ -129,38 +130,35 @@ class Row:
         return self.type_base + self.slug
 
 
-def _client(status: int, slug: str, title: str, detail: str, berlin: str | None = None) -> Row:
+def _client(status: int, title: str, detail: str, berlin: str | None = None, slug: str = "") -> Row:
     return Row(status, title, detail, slug, berlin=berlin)
 
 
-def _certificate(slug: str, detail: str, berlin: str = "CERTIFICATE_INVALID") -> Row:
-    return Row(401, "Client certificate refused", detail, slug, challenge=None, berlin=berlin)
+def _certificate(detail: str, berlin: str = "CERTIFICATE_INVALID") -> Row:
+    return Row(401, "Client certificate refused", detail, "", berlin=berlin)
 
 
-def _token(slug: str, detail: str, berlin: str = "TOKEN_INVALID", error: str = "invalid_token") -> Row:
+def _token(detail: str, berlin: str = "TOKEN_INVALID", error: str = "invalid_token", slug: str = "") -> Row:
     return Row(401, "Credential refused", detail, slug, challenge=error, berlin=berlin)
 
 
-def _forbidden(slug: str, title: str, detail: str, berlin: str | None = None, error: str | None = None) -> Row:
-    return Row(403, title, detail, slug, challenge=error, berlin=berlin)
+def _forbidden(title: str, detail: str, berlin: str | None = None, error: str | None = None) -> Row:
+    return Row(403, title, detail, "", challenge=error, berlin=berlin)
 
 
-def _away(status: int, slug: str, title: str, detail: str, fault: Fault = "gateway", retry: int | None = 5) -> Row:
-    return Row(status, title, detail, slug, fault=fault, retry_after=retry)
+def _away(status: int, title: str, detail: str, fault: Fault = "gateway", retry: int | None = 5) -> Row:
+    return Row(status, title, detail, "", fault=fault, retry_after=retry)
 
 
-TABLE: dict[Reason, Row] = {
-    Reason.REQUEST_MALFORMED: _client(
-        400, "request-malformed", "Bad request", "The request is not well-formed.", "FORMAT_ERROR"
-    ),
-    Reason.REQUEST_TOO_LARGE: _client(
-        413, "request-too-large", "Request body too large", "The body is larger than this route accepts."
-    ),
+# A row without a slug takes the reason's own value as its public name.
+_ROWS: dict[Reason, Row] = {
+    Reason.REQUEST_MALFORMED: _client(400, "Bad request", "The request is not well-formed.", "FORMAT_ERROR"),
+    Reason.REQUEST_TOO_LARGE: _client(413, "Request body too large", "The body is larger than this route accepts."),
     Reason.HEADERS_TOO_LARGE: _client(
-        431, "headers-too-large", "Header fields too large", "The header fields are larger than the gateway accepts."
+        431, "Header fields too large", "The header fields are larger than the gateway accepts."
     ),
     Reason.HEADER_REPEATED: _client(
-        400, "header-repeated", "Repeated header field", "A header field that may stand once was sent more than once."
+        400, "Repeated header field", "A header field that may stand once was sent more than once."
     ),
     Reason.CREDENTIALS_AMBIGUOUS: Row(
         400,
@@ -169,12 +167,12 @@ TABLE: dict[Reason, Row] = {
         "credentials-ambiguous",
         challenge="invalid_request",
     ),
-    Reason.ROUTE_UNKNOWN: _client(404, "route-unknown", "No such route", "No route of this gateway fits the request."),
+    Reason.ROUTE_UNKNOWN: _client(404, "No such route", "No route of this gateway fits the request."),
     Reason.ROUTE_UNLABELLED: _client(
-        404, "route-unknown", "No such route", "No route of this gateway fits the request."
+        404, "No such route", "No route of this gateway fits the request.", slug="route-unknown"
     ),
     Reason.METHOD_REFUSED: _client(
-        405, "method-refused", "Method not allowed", "This route does not serve the method.", "SERVICE_INVALID"
+        405, "Method not allowed", "This route does not serve the method.", "SERVICE_INVALID"
     ),
     Reason.CREDENTIAL_MISSING: Row(
         401,
@@ -192,99 +190,62 @@ TABLE: dict[Reason, Row] = {
         challenge="",
         berlin="TOKEN_INVALID",
     ),
-    Reason.CERTIFICATE_MISSING: _certificate(
-        "certificate-missing", "This route needs a client certificate.", "CERTIFICATE_MISSING"
-    ),
-    Reason.CERTIFICATE_MALFORMED: _certificate("certificate-malformed", "The client certificate cannot be parsed."),
-    Reason.CERTIFICATE_UNTRUSTED: _certificate(
-        "certificate-untrusted", "The client certificate does not chain to a trusted issuer."
-    ),
+    Reason.CERTIFICATE_MISSING: _certificate("This route needs a client certificate.", "CERTIFICATE_MISSING"),
+    Reason.CERTIFICATE_MALFORMED: _certificate("The client certificate cannot be parsed."),
+    Reason.CERTIFICATE_UNTRUSTED: _certificate("The client certificate does not chain to a trusted issuer."),
     Reason.CERTIFICATE_WEAK: _certificate(
-        "certificate-weak", "The client certificate, or one above it, uses a key or a digest that is too weak."
+        "The client certificate, or one above it, uses a key or a digest that is too weak."
     ),
-    Reason.CERTIFICATE_EXPIRED: _certificate(
-        "certificate-expired", "The client certificate has expired.", "CERTIFICATE_EXPIRED"
-    ),
-    Reason.CERTIFICATE_NOT_YET_VALID: _certificate(
-        "certificate-not-yet-valid", "The client certificate is not valid yet."
-    ),
-    Reason.CERTIFICATE_USAGE: _certificate(
-        "certificate-usage", "The client certificate is not meant for TLS client authentication."
-    ),
-    Reason.CERTIFICATE_STATEMENTS_MISSING: _certificate(
-        "certificate-statements-missing", "The client certificate carries no PSD2 qcStatement."
-    ),
-    Reason.CERTIFICATE_STATEMENTS_MALFORMED: _certificate(
-        "certificate-statements-malformed", "The qcStatements of the client certificate are malformed."
-    ),
-    Reason.CERTIFICATE_NOT_QUALIFIED: _certificate(
-        "certificate-not-qualified", "The client certificate is not marked as qualified (QcCompliance)."
-    ),
+    Reason.CERTIFICATE_EXPIRED: _certificate("The client certificate has expired.", "CERTIFICATE_EXPIRED"),
+    Reason.CERTIFICATE_NOT_YET_VALID: _certificate("The client certificate is not valid yet."),
+    Reason.CERTIFICATE_USAGE: _certificate("The client certificate is not meant for TLS client authentication."),
+    Reason.CERTIFICATE_STATEMENTS_MISSING: _certificate("The client certificate carries no PSD2 qcStatement."),
+    Reason.CERTIFICATE_STATEMENTS_MALFORMED: _certificate("The qcStatements of the client certificate are malformed."),
+    Reason.CERTIFICATE_NOT_QUALIFIED: _certificate("The client certificate is not marked as qualified (QcCompliance)."),
     Reason.CERTIFICATE_TYPE: _certificate(
-        "certificate-type", "The client certificate is not a website authentication certificate (QcType web)."
+        "The client certificate is not a website authentication certificate (QcType web)."
     ),
-    Reason.CERTIFICATE_POLICY: _certificate(
-        "certificate-policy", "The client certificate names none of the accepted certificate policies."
-    ),
-    Reason.CERTIFICATE_ROLES_MISSING: _certificate(
-        "certificate-roles-missing", "The PSD2 statement of the client certificate names no known role."
-    ),
+    Reason.CERTIFICATE_POLICY: _certificate("The client certificate names none of the accepted certificate policies."),
+    Reason.CERTIFICATE_ROLES_MISSING: _certificate("The PSD2 statement of the client certificate names no known role."),
     Reason.CERTIFICATE_ROLE_MISMATCH: _certificate(
-        "certificate-role-mismatch", "A PSD2 role of the client certificate has a name that does not fit its OID."
+        "A PSD2 role of the client certificate has a name that does not fit its OID."
     ),
-    Reason.CERTIFICATE_AUTHORITY_ID: _certificate(
-        "certificate-authority-id", "The national authority of the PSD2 statement is malformed."
-    ),
+    Reason.CERTIFICATE_AUTHORITY_ID: _certificate("The national authority of the PSD2 statement is malformed."),
     Reason.CERTIFICATE_ORGANISATION_ID: _certificate(
-        "certificate-organisation-id",
-        "The organizationIdentifier is missing, malformed or names another national authority than the PSD2 statement.",
+        "The organizationIdentifier is missing, malformed or names another national authority than the PSD2 statement."
     ),
-    Reason.CERTIFICATE_REVOKED: _certificate(
-        "certificate-revoked", "The client certificate has been revoked.", "CERTIFICATE_REVOKED"
-    ),
-    Reason.CERTIFICATE_STATUS_UNKNOWN: _certificate(
-        "certificate-status-unknown", "The revocation status of the client certificate is not known."
-    ),
+    Reason.CERTIFICATE_REVOKED: _certificate("The client certificate has been revoked.", "CERTIFICATE_REVOKED"),
+    Reason.CERTIFICATE_STATUS_UNKNOWN: _certificate("The revocation status of the client certificate is not known."),
     Reason.CERTIFICATE_BLOCKED: _certificate(
-        "certificate-blocked", "The client certificate is blocked at this gateway.", "CERTIFICATE_BLOCKED"
+        "The client certificate is blocked at this gateway.", "CERTIFICATE_BLOCKED"
     ),
-    Reason.TOKEN_MALFORMED: _token("token-malformed", "The token is not a well-formed JWT."),
+    Reason.TOKEN_MALFORMED: _token("The token is not a well-formed JWT."),
     Reason.TOKEN_TOO_LARGE: Row(
-        431,
-        "Token too large",
-        "The token is larger than the gateway accepts.",
-        "token-too-large",
+        431, "Token too large", "The token is larger than the gateway accepts.", "token-too-large"
     ),
-    Reason.TOKEN_ALGORITHM: _token("token-algorithm", "The token's algorithm is not accepted from its issuer."),
-    Reason.TOKEN_CRITICAL: _token("token-critical", "The token demands an extension that is not understood."),
-    Reason.TOKEN_TYPE: _token("token-type", "The token is of another type than an access token for this gateway."),
-    Reason.TOKEN_SIGNATURE: _token("token-signature", "The token's signature does not verify."),
-    Reason.TOKEN_KEY_UNKNOWN: _token("token-signature", "The token's signature does not verify."),
-    Reason.TOKEN_ISSUER: _token("token-issuer", "The token's issuer is not accepted here."),
-    Reason.TOKEN_AUDIENCE: _token("token-audience", "The token is not meant for this gateway.", "TOKEN_UNKNOWN"),
-    Reason.TOKEN_CLAIM_MALFORMED: _token("token-claim-malformed", "A claim of the token has a wrong type or value."),
-    Reason.TOKEN_CLAIM_MISSING: _token("token-claim-missing", "A claim that the token must carry is missing."),
-    Reason.TOKEN_EXPIRED: _token("token-expired", "The token has expired.", "TOKEN_EXPIRED"),
-    Reason.TOKEN_NOT_YET_VALID: _token("token-not-yet-valid", "The token is not valid yet."),
-    Reason.TOKEN_LIFETIME: _token("token-lifetime", "The token is valid for longer than its issuer may grant."),
-    Reason.TOKEN_INACTIVE: _token("token-inactive", "The token is not active."),
-    Reason.TOKEN_UNBOUND: _token("token-unbound", "This route needs a token that is bound to its sender."),
-    Reason.BINDING_MISMATCH: _token("binding-mismatch", "The token is bound to another sender."),
-    Reason.BINDING_UNSUPPORTED: _token(
-        "binding-unsupported", "The token is bound in a way that the gateway cannot check."
+    Reason.TOKEN_ALGORITHM: _token("The token's algorithm is not accepted from its issuer."),
+    Reason.TOKEN_CRITICAL: _token("The token demands an extension that is not understood."),
+    Reason.TOKEN_TYPE: _token("The token is of another type than an access token for this gateway."),
+    Reason.TOKEN_SIGNATURE: _token("The token's signature does not verify."),
+    Reason.TOKEN_KEY_UNKNOWN: _token("The token's signature does not verify.", slug="token-signature"),
+    Reason.TOKEN_KEY_EMBEDDED: _token(
+        "token-key-embedded", "The token brings a key of its own, or names where to find one."
     ),
-    Reason.PROOF_MISSING: _token(
-        "proof-missing", "The token needs a DPoP proof.", "TOKEN_INVALID", "invalid_dpop_proof"
-    ),
-    Reason.PROOF_INVALID: _token(
-        "proof-invalid", "The DPoP proof does not hold.", "TOKEN_INVALID", "invalid_dpop_proof"
-    ),
-    Reason.PROOF_REPLAYED: _token(
-        "proof-invalid", "The DPoP proof does not hold.", "TOKEN_INVALID", "invalid_dpop_proof"
-    ),
-    Reason.PROOF_NONCE: _token(
-        "proof-nonce", "The DPoP proof needs a nonce of this server.", "TOKEN_INVALID", "use_dpop_nonce"
-    ),
+    Reason.TOKEN_ISSUER: _token("The token's issuer is not accepted here."),
+    Reason.TOKEN_AUDIENCE: _token("The token is not meant for this gateway.", "TOKEN_UNKNOWN"),
+    Reason.TOKEN_CLAIM_MALFORMED: _token("A claim of the token has a wrong type or value."),
+    Reason.TOKEN_CLAIM_MISSING: _token("A claim that the token must carry is missing."),
+    Reason.TOKEN_EXPIRED: _token("The token has expired.", "TOKEN_EXPIRED"),
+    Reason.TOKEN_NOT_YET_VALID: _token("The token is not valid yet."),
+    Reason.TOKEN_LIFETIME: _token("The token is valid for longer than its issuer may grant."),
+    Reason.TOKEN_INACTIVE: _token("The token is not active."),
+    Reason.TOKEN_UNBOUND: _token("This route needs a token that is bound to its sender."),
+    Reason.BINDING_MISMATCH: _token("The token is bound to another sender."),
+    Reason.BINDING_UNSUPPORTED: _token("The token is bound in a way that the gateway cannot check."),
+    Reason.PROOF_MISSING: _token("The token needs a DPoP proof.", "TOKEN_INVALID", "invalid_dpop_proof"),
+    Reason.PROOF_INVALID: _token("The DPoP proof does not hold.", "TOKEN_INVALID", "invalid_dpop_proof"),
+    Reason.PROOF_REPLAYED: _token("The DPoP proof does not hold.", error="invalid_dpop_proof", slug="proof-invalid"),
+    Reason.PROOF_NONCE: _token("The DPoP proof needs a nonce of this server.", "TOKEN_INVALID", "use_dpop_nonce"),
     Reason.API_KEY_UNKNOWN: Row(
         401,
         "Credential refused",
@@ -301,30 +262,19 @@ TABLE: dict[Reason, Row] = {
         challenge="",
         berlin="TOKEN_EXPIRED",
     ),
-    Reason.CLIENT_UNKNOWN: _token("client-unknown", "The client is not registered at this gateway.", "TOKEN_UNKNOWN"),
-    Reason.CLIENT_MISMATCH: _token(
-        "client-mismatch", "The credential belongs to another client than the certificate.", "TOKEN_UNKNOWN"
-    ),
-    Reason.CREDENTIAL_REVOKED: _token("credential-revoked", "The credential has been revoked."),
+    Reason.CLIENT_UNKNOWN: _token("The client is not registered at this gateway.", "TOKEN_UNKNOWN"),
+    Reason.CLIENT_MISMATCH: _token("The credential belongs to another client than the certificate.", "TOKEN_UNKNOWN"),
+    Reason.CREDENTIAL_REVOKED: _token("The credential has been revoked."),
     Reason.SCOPE_MISSING: _forbidden(
-        "scope-missing",
-        "Scope missing",
-        "The credential lacks a scope that this route needs.",
-        "SERVICE_BLOCKED",
-        "insufficient_scope",
+        "Scope missing", "The credential lacks a scope that this route needs.", "SERVICE_BLOCKED", "insufficient_scope"
     ),
-    Reason.ROLE_MISSING: _forbidden("role-missing", "Role missing", "The caller lacks a role that this route needs."),
+    Reason.ROLE_MISSING: _forbidden("Role missing", "The caller lacks a role that this route needs."),
     Reason.PSD2_ROLE_MISSING: _forbidden(
-        "psd2-role-missing",
-        "PSD2 role missing",
-        "The client certificate lacks the PSD2 role that this route needs.",
-        "ROLE_INVALID",
+        "PSD2 role missing", "The client certificate lacks the PSD2 role that this route needs.", "ROLE_INVALID"
     ),
-    Reason.TIER_REFUSED: _forbidden("tier-refused", "Tier refused", "The caller's tier may not use this route."),
-    Reason.CLAIM_REFUSED: _forbidden("claim-refused", "Claim refused", "A claim does not meet what this route needs."),
-    Reason.ADDRESS_REFUSED: _forbidden(
-        "address-refused", "Address refused", "The source address may not use this route."
-    ),
+    Reason.TIER_REFUSED: _forbidden("Tier refused", "The caller's tier may not use this route."),
+    Reason.CLAIM_REFUSED: _forbidden("Claim refused", "A claim does not meet what this route needs."),
+    Reason.ADDRESS_REFUSED: _forbidden("Address refused", "The source address may not use this route."),
     Reason.ADDRESS_FLOOD: Row(
         429, "Too many requests", "Too many requests from this address.", "quota-exceeded", type_base=IANA
     ),
@@ -342,33 +292,25 @@ TABLE: dict[Reason, Row] = {
     Reason.OVERLOADED: Row(
         503, "Overloaded", "The gateway is shedding load.", "temporary-reduced-capacity", "gateway", None, None, 1, IANA
     ),
-    Reason.NOT_READY: _away(503, "not-ready", "Not ready", "The gateway holds no policy yet."),
-    Reason.INTERNAL: _away(500, "internal", "Internal error", "The gateway failed while it decided.", retry=None),
-    Reason.IDENTITY_UNAVAILABLE: _away(
-        503, "identity-unavailable", "Identity unavailable", "The credential cannot be verified at the moment."
-    ),
+    Reason.NOT_READY: _away(503, "Not ready", "The gateway holds no policy yet."),
+    Reason.INTERNAL: _away(500, "Internal error", "The gateway failed while it decided.", retry=None),
+    Reason.IDENTITY_UNAVAILABLE: _away(503, "Identity unavailable", "The credential cannot be verified at the moment."),
     Reason.REVOCATION_UNAVAILABLE: _away(
-        503, "revocation-unavailable", "Revocation unavailable", "The state of the credential cannot be told now."
+        503, "Revocation unavailable", "The state of the credential cannot be told now."
     ),
-    Reason.LIMITER_UNAVAILABLE: _away(
-        503, "limiter-unavailable", "Limiter unavailable", "The limits of this route cannot be counted now."
-    ),
-    Reason.POLICY_UNAVAILABLE: _away(
-        503, "policy-unavailable", "Policy unavailable", "The gateway's policy service did not answer."
-    ),
+    Reason.LIMITER_UNAVAILABLE: _away(503, "Limiter unavailable", "The limits of this route cannot be counted now."),
+    Reason.POLICY_UNAVAILABLE: _away(503, "Policy unavailable", "The gateway's policy service did not answer."),
     Reason.UPSTREAM_BREAKER_OPEN: _away(
-        503, "upstream-breaker-open", "Service unavailable", "The service is resting after failures.", "upstream"
+        503, "Service unavailable", "The service is resting after failures.", "upstream"
     ),
-    Reason.UPSTREAM_UNREACHABLE: _away(
-        503, "upstream-unreachable", "Service unavailable", "The service cannot be reached.", "upstream"
-    ),
-    Reason.UPSTREAM_TIMEOUT: _away(
-        504, "upstream-timeout", "Gateway timeout", "The service did not answer in time.", "upstream", None
-    ),
+    Reason.UPSTREAM_UNREACHABLE: _away(503, "Service unavailable", "The service cannot be reached.", "upstream"),
+    Reason.UPSTREAM_TIMEOUT: _away(504, "Gateway timeout", "The service did not answer in time.", "upstream", None),
     Reason.UPSTREAM_OVERLOADED: _away(
-        503, "upstream-overloaded", "Service unavailable", "The service has no room for another request.", "upstream"
+        503, "Service unavailable", "The service has no room for another request.", "upstream"
     ),
-    Reason.UPSTREAM_INVALID: _away(
-        502, "upstream-invalid", "Bad gateway", "The service's answer was not usable.", "upstream", None
-    ),
+    Reason.UPSTREAM_INVALID: _away(502, "Bad gateway", "The service's answer was not usable.", "upstream", None),
+}
+
+TABLE: dict[Reason, Row] = {
+    reason: row if row.slug else replace(row, slug=reason.value) for reason, row in _ROWS.items()
 }
