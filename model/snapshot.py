@@ -194,10 +194,11 @@ class Response:
 class Route:
     """A route as the sidecar knows it: Envoy matched it, the sidecar judges it.
 
-    `plane` is the plane it lives on. `credentials` empty means those of the plane. `audience` is the `aud` of the caller
-    context, the upstream's name by default. `context` False sends no caller context. `strip_credentials` removes the
-    credential before the upstream sees the request. `answer_fields` are the rate limit header families that an answer
-    carries: "draft", "x-ratelimit", "ratelimit-legacy"; `error_style` is "problem" or "tpp-messages".
+    `plane` is the plane it lives on. `credentials` empty means those of the plane. `audience` is the `aud` of the
+    caller context, the upstream's name by default. `context` False sends no caller context. `strip_credentials`
+    removes the credential before the upstream sees the request. `answer_fields` are the rate limit header families
+    that an answer carries ("draft", "remaining", "x-ratelimit", "ratelimit-legacy"); `error_style` is "problem" or
+    "tpp-messages".
     """
 
     id: str

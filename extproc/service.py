@@ -1,0 +1,52 @@
+"""envoy.service.ext_proc.v3.ExternalProcessor/Process: bytes in, bytes out, one machine per stream."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+
+from extproc import wire
+from extproc.change import Event, Replace, Reply, answer_event
+from extproc.machine import Machine, Phase, PhaseUnexpected, State
+from model.rpc import RpcError
+from model.snapshot import Response
+
+INVALID_ARGUMENT = 3
+INTERNAL = 13
+
+Recorder = Callable[[Event, Reply], None]
+
+
+class ProcessorService:
+    """Answers the streams of Envoy's ext_proc filter.
+
+    `policies` maps route ids to what is done to their responses; it is swapped as one attribute on reload, so that a
+    stream sees one version per event. Raises nothing but RpcError.
+    """
+
+    def __init__(self, policies: Mapping[str, Response], record: Recorder) -> None:
+        self.policies = policies
+        self._record = record
+
+    async def process(self, messages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Answer each event with exactly one reply.
+
+        Ends the stream right after the last reply that wardgate has to give, which spares Envoy a reset of the stream;
+        before that only an RpcError ends it, so that Envoy never takes an early end for a reason to let go.
+        """
+        machine = Machine()
+        async for data in messages:
+            yield self._answer(machine, data)
+            if machine.state is State.ENDED:
+                return
+
+    def _answer(self, machine: Machine, data: bytes) -> bytes:
+        try:
+            event = wire.read_event(data)
+            machine.enter(event.phase)
+            reply = answer_event(event, self.policies)
+            self._record(event, reply)
+            if isinstance(reply, Replace) or event.phase is Phase.RESPONSE_HEADERS:
+                machine.end()
+            return wire.write_reply(event.phase, reply)
+        except (wire.EventMalformed, PhaseUnexpected) as error:
+            raise RpcError(INVALID_ARGUMENT, str(error)) from error
+        except Exception as error:  # anything else would be taken for the end of the stream
+            raise RpcError(INTERNAL, "the processor failed") from error
