@@ -1,0 +1,172 @@
+"""One line per event, as JSON or as text, written by a thread so that a slow reader never holds up a decision.
+
+Fields are logged because they are named here, never because they were there: no header, no path, no query, no body,
+no credential and no text of an exception. A decision is joined to Envoy's access log, which has the path, by the
+request id.
+Whatever was named is escaped: one event is one line, whatever a client wrote into it (OWASP ASVS 16.4.1).
+"""
+
+import json
+import logging
+import queue
+import threading
+import traceback
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from model.instant import SECOND, Instant
+from model.reason import TABLE
+from model.request import Request
+from model.verdict import Allow, Verdict
+from sidecar import clock
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+CAPACITY = 10_000
+FIELD_LIMIT = 512
+
+Field = str | int | float | bool | None | list[str]
+
+
+class Journal:
+    """Where events and decisions are written.
+
+    `write` takes a whole line and may block: it runs on a thread of its own. Decisions have a budget of `rate` lines
+    per second for those that allow and the same again for those that refuse; beyond it, and where the queue is full,
+    lines are dropped and counted in `dropped`.
+    """
+
+    def __init__(
+        self, write: Callable[[str], object], level: str = "info", form: str = "json", rate: int = 1000
+    ) -> None:
+        self.dropped = 0
+        self._write = write
+        self._level = LEVELS[level]
+        self._render = _render_text if form == "text" else _render_json
+        self._decisions = self._level <= LEVELS["info"]
+        self._budgets = (_Budget(rate), _Budget(rate))
+        self._queue: queue.Queue[str | None] = queue.Queue(CAPACITY)
+        self._thread = threading.Thread(target=self._drain, name="journal", daemon=True)
+        self._thread.start()
+
+    def decision(self, service: str, request: Request, verdict: Verdict, took: int) -> None:
+        """Log one decision; `took` in nanoseconds."""
+        if not self._decisions:
+            return
+        allowed = isinstance(verdict, Allow)
+        if not self._budgets[allowed].take(request.received):
+            self.dropped += 1
+            return
+        caller = verdict.caller
+        self._put(
+            request.received,
+            "info",
+            "decision",
+            {
+                "service": service,
+                "request_id": request.id,
+                "route": request.route,
+                "method": request.method,
+                "outcome": "allow" if isinstance(verdict, Allow) else verdict.reason.value,
+                "status": 200 if isinstance(verdict, Allow) else TABLE[verdict.reason].status,
+                "credential": caller.kind,
+                "client_id": caller.client_id,
+                "tier": caller.tier,
+                "tenant": caller.tenant,
+                "organisation": caller.organisation,
+                "address": request.address,
+                "took_us": took // 1000,
+            },
+        )
+
+    def event(self, level: str, name: str, **fields: Field) -> None:
+        """Log one event of the sidecar's own life."""
+        if LEVELS[level] >= self._level:
+            self._put(clock.now(), level, name, fields)
+
+    def close(self) -> None:
+        """Write what is queued, for a second at most."""
+        try:
+            self._queue.put(None, timeout=0.5)
+        except queue.Full:
+            return
+        self._thread.join(1.0)
+
+    def _put(self, at: Instant, level: str, name: str, fields: dict[str, Field]) -> None:
+        line = self._render({"at": _timestamp(at), "level": level, "event": name, **fields})
+        try:
+            self._queue.put_nowait(line)
+        except queue.Full:
+            self.dropped += 1
+
+    def _drain(self) -> None:
+        while (line := self._queue.get()) is not None:
+            try:
+                self._write(line)
+            except (OSError, ValueError):  # the reader has gone: nothing is left to write to
+                self.dropped += 1
+
+
+class Bridge(logging.Handler):
+    """Leads what libraries log, from warnings on, into the journal; of an exception its type and place only."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(logging.WARNING)
+        self._journal = journal
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record as an event named "library"."""
+        level = "error" if record.levelno >= logging.ERROR else "warning"
+        fields: dict[str, Field] = {"logger": record.name}
+        if record.exc_info and record.exc_info[1] is not None:
+            self._journal.event(level, "exception", **fields, **describe_error(record.exc_info[1]))
+        else:
+            self._journal.event(level, "library", **fields, message=record.getMessage())
+
+
+class _Budget:
+    """So many lines in each second."""
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._second = 0
+        self._left = rate
+
+    def take(self, at: Instant) -> bool:
+        second = at // SECOND
+        if second != self._second:
+            self._second, self._left = second, self._rate
+        self._left -= 1
+        return self._left >= 0
+
+
+def describe_error(error: BaseException) -> dict[str, Field]:
+    """Name the type of an exception and where it was raised; its text may quote a credential and is left out."""
+    frames = traceback.extract_tb(error.__traceback__)[-5:]
+    places: list[str] = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
+    return {"error": type(error).__name__, "places": places}
+
+
+def _render_json(fields: dict[str, Field]) -> str:
+    # ensure_ascii escapes C0, C1, ESC, U+2028 and U+2029; DEL is the one control character that it leaves
+    return json.dumps(
+        {name: _clip(value) for name, value in fields.items()}, ensure_ascii=True, separators=(",", ":")
+    ).replace("\x7f", "\\u007f")
+
+
+def _render_text(fields: dict[str, Field]) -> str:
+    return " ".join(f"{name}={_quote(_clip(value))}" for name, value in fields.items() if value not in ("", None))
+
+
+def _quote(value: Field) -> str:
+    if isinstance(value, str) and value.isascii() and value.isprintable() and not set(value) & set(' "=\\'):
+        return value
+    return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")
+
+
+def _clip(value: Field) -> Field:
+    return value[:FIELD_LIMIT] if isinstance(value, str) else value
+
+
+def _timestamp(at: Instant) -> str:
+    return datetime.fromtimestamp(at // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{at % SECOND // 1_000_000:03}Z"
