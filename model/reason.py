@@ -228,9 +228,7 @@ _ROWS: dict[Reason, Row] = {
     Reason.TOKEN_TYPE: _token("The token is of another type than an access token for this gateway."),
     Reason.TOKEN_SIGNATURE: _token("The token's signature does not verify."),
     Reason.TOKEN_KEY_UNKNOWN: _token("The token's signature does not verify.", slug="token-signature"),
-    Reason.TOKEN_KEY_EMBEDDED: _token(
-        "token-key-embedded", "The token brings a key of its own, or names where to find one."
-    ),
+    Reason.TOKEN_KEY_EMBEDDED: _token("The token brings a key of its own, or names where to find one."),
     Reason.TOKEN_ISSUER: _token("The token's issuer is not accepted here."),
     Reason.TOKEN_AUDIENCE: _token("The token is not meant for this gateway.", "TOKEN_UNKNOWN"),
     Reason.TOKEN_CLAIM_MALFORMED: _token("A claim of the token has a wrong type or value."),
