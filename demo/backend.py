@@ -6,10 +6,9 @@ identifiers misbehave on purpose; MISBEHAVIOUR lists them.
 """
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,7 +16,6 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 CONTEXT = "x-verified-caller-context"
 
@@ -127,7 +125,7 @@ class Backend:
     name: str
     catalogue: Catalogue
     verify: Verify
-    write: Callable[[Mapping[str, Any]], None] = field(default=lambda line: print(json.dumps(line), flush=True))
+    write: Callable[[Mapping[str, Any]], None]
 
     def handlers(self) -> list[grpc.GenericRpcHandler]:
         """Make the gRPC handlers of all services of this backend."""
@@ -226,9 +224,6 @@ async def start_backend(backend: Backend, address: str, pki: Path) -> grpc.aio.S
     )
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
     server.add_generic_rpc_handlers(backend.handlers())
-    state = health.aio.HealthServicer()
-    await state.set("", health_pb2.HealthCheckResponse.SERVING)
-    health_pb2_grpc.add_HealthServicer_to_server(state, server)
     server.add_secure_port(address, credentials)
     await server.start()
     return server

@@ -18,8 +18,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from authz.parsed import QC_STATEMENTS
+from authz.statements import write_statements
 from demo.settings import EDGE_NAME
-from demo.statements import write_qualified
 
 QNCP_W = x509.ObjectIdentifier("0.4.0.194112.1.5")  # EN 319 411-2: qualified website certificate, organisation known
 QCP_W_PSD2 = x509.ObjectIdentifier("0.4.0.19495.3.1")  # TS 119 495
@@ -156,12 +157,12 @@ def _partner(folder: Path, file: str, partner: Partner, signer: Signer) -> None:
             x509.NameAttribute(NameOID.COMMON_NAME, host),
         ]
     )
-    statements = write_qualified(partner.roles, partner.authority_name, partner.authority)
+    statements = write_statements(partner.roles, partner.authority_name, partner.authority)
     extensions: list[tuple[x509.ExtensionType, bool]] = [
         _usage(CLIENT, SERVER),
         _alternatives((host,)),
         (x509.CertificatePolicies([_policy(QNCP_W), _policy(QCP_W_PSD2)]), False),
-        (x509.UnrecognizedExtension(x509.ObjectIdentifier("1.3.6.1.5.5.7.1.3"), statements), False),
+        (x509.UnrecognizedExtension(QC_STATEMENTS, statements), False),
     ]
     _leaf(folder, file, signer, subject, extensions)
 

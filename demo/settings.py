@@ -17,6 +17,8 @@ PORTS = {
     "PUBLIC_PORT": 8444,
     "IDP_PORT": 8480,
     "SIDECAR_ADMIN_PORT": 8481,
+    "LEDGER_JOURNAL_PORT": 8482,
+    "PAYMENTS_JOURNAL_PORT": 8483,
     "ENVOY_ADMIN_PORT": 9901,
     "LEDGER_PORT": 50051,
     "PAYMENTS_PORT": 50052,
@@ -68,11 +70,10 @@ class Settings:
 
     def address(self, name: str) -> tuple[str, int]:
         """Give host and port of a name of PORTS without its "_PORT"."""
-        host = self.hosts.get(f"{name.removesuffix('_ADMIN')}_HOST", "127.0.0.1")
-        return host, self.ports[f"{name}_PORT"]
+        return self.hosts.get(f"{name.split('_', maxsplit=1)[0]}_HOST", "127.0.0.1"), self.ports[f"{name}_PORT"]
 
     def url(self, name: str) -> str:
-        """Give the plain HTTP address of "IDP", "SIDECAR_ADMIN" or "ENVOY_ADMIN"."""
+        """Give the plain HTTP address of "IDP", "SIDECAR_ADMIN", "ENVOY_ADMIN" or a backend's "…_JOURNAL"."""
         host, port = self.address(name)
         return f"http://{host}:{port}"
 
