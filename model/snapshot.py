@@ -132,7 +132,9 @@ class CertificateProfile:
     `profile` is "qwac-psd2", "obwac" or "mtls". `anchors` are PEM certificates. `revocation` is "off", "soft" (an
     unknown status passes and is counted) or "hard" (refused). `require_eku` False accepts a leaf without an extended
     key usage; one that has an EKU must always name clientAuth. `policies` are accepted policy OIDs beside those of
-    the profile. `crls` are file or URL sources of CRLs read in the background.
+    the profile. `crls` are file or URL sources of CRLs read in the background. `schemes` are the accepted schemes of
+    the organizationIdentifier: "PSD", and by choice "NTR", "VAT", "LEI", which carry no authorisation number. `blocked`
+    holds organizationIdentifiers, "issuer RFC 4514 name#serial hex" or "spki:" and the SHA-256 of a public key in hex.
     """
 
     profile: str
@@ -144,6 +146,7 @@ class CertificateProfile:
     policies: tuple[str, ...] = ()
     crls: tuple[str, ...] = ()
     ocsp_hosts: tuple[str, ...] = ()
+    schemes: tuple[str, ...] = ("PSD",)
     blocked: tuple[str, ...] = ()
 
 
