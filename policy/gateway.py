@@ -1,0 +1,146 @@
+"""The gateway document as a whole: its sections, and the files that it names."""
+
+import posixpath
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, PrivateAttr
+from pydantic import Field as Bounds
+
+from model.instant import DAY, MILLISECOND, MINUTE, SECOND
+from policy.identity import Consumer, Introspection, Issuer, Tier
+from policy.plane import Plane, Socket
+from policy.route import Route
+from policy.scalar import Address, Duration, Field, Name, Size
+from policy.shape import AnswerField, Count, ErrorStyle, File, Flag, Shape, Text, Whole
+from policy.upstream import Upstream
+
+IDENTITY_HEADERS = ("x-user-roles", "x-tenant-id", "client-cert", "client-cert-chain")
+"""Request headers in which gateways and services hand identities around, beside the families of IDENTITY_PREFIXES."""
+
+
+class Context(Shape):
+    """How the caller context is minted (see `model.snapshot.Context`)."""
+
+    issuer: Text | None = None
+    lifetime: Duration = 30 * SECOND
+    rotation: Duration = DAY
+    overlap: Duration = 10 * MINUTE
+    max_size: Size = 4096
+    header: Field = "x-verified-caller-context"
+
+
+class Store(Shape):
+    """Where limits are counted (see `model.snapshot.Store`). `password` is `env:NAME` or `file:PATH`."""
+
+    kind: Literal["memory", "redis"] = "redis"
+    topology: Literal["single", "sentinel", "cluster"] = "single"
+    urls: tuple[Text, ...] = ()
+    service: str = ""
+    prefix: Text = "wardgate"
+    username: str = ""
+    password: Annotated[str, Bounds(pattern=r"^(|env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$")] = ""
+    ca: File | None = None
+    certificate: File | None = None
+    key: File | None = None
+    budget: Duration = 5 * MILLISECOND
+    leases: Flag = True
+    share: Annotated[Whole, Bounds(le=1000)] = 0
+
+
+def _spell_out(value: object) -> object:
+    if value == "memory":
+        return {"kind": "memory"}
+    return {"urls": [part.strip() for part in value.split(",")]} if isinstance(value, str) else value
+
+
+class Sidecar(Shape):
+    """Where Envoy finds wardgate and how long it waits. `workers` sockets with .0, .1, ... where more than one."""
+
+    address: Socket
+    timeout: Duration = 250 * MILLISECOND
+    process_timeout: Duration = 250 * MILLISECOND
+    workers: Annotated[Count, Bounds(le=64)] = 1
+
+
+class Limits(Shape):
+    """What a request may measure before anybody looks at it."""
+
+    body: Size = 10 << 20
+    headers: Annotated[Count, Bounds(le=1000)] = 100
+    header_size: Size = 60 << 10
+    url: Size = 8 << 10
+    connections: Count = 50_000
+    streams: Annotated[Count, Bounds(le=10_000)] = 100
+    headers_timeout: Duration = 10 * SECOND
+    request_timeout: Duration = 60 * SECOND
+    idle_timeout: Duration = 300 * SECOND
+
+
+class Problems(Shape):
+    """How refusals look where a route does not say otherwise."""
+
+    style: ErrorStyle = "problem"
+    fields: tuple[AnswerField, ...] = ("draft", "remaining")
+
+
+class Document(Shape):
+    """One gateway. Made by `policy.document.load_document` only, which also reads the files that it names."""
+
+    gateway: Name
+    admin: Socket = Address("127.0.0.1", 9901)
+    access_log: Literal["stdout", "off"] = "off"
+    sidecar: Sidecar
+    store: Annotated[Store, BeforeValidator(_spell_out, json_schema_input_type=str | Store)] = Store(kind="memory")
+    context: Context = Context()
+    limits: Limits = Limits()
+    problems: Problems = Problems()
+    planes: Annotated[dict[Name, Plane], Bounds(min_length=1)]
+    issuers: dict[Name, Issuer] = {}
+    introspections: dict[Name, Introspection] = {}
+    tiers: dict[Name, Tier] = {}
+    consumers: dict[Text, Consumer] = {}
+    upstreams: dict[Name, Upstream] = {}
+    routes: Annotated[tuple[Route, ...], Bounds(min_length=1)]
+    unlabelled: Name | None = None
+    identity_headers: tuple[Field, ...] = IDENTITY_HEADERS
+    api_keys: tuple[File, ...] = ()
+    denylist: tuple[File, ...] = ()
+
+    _folder: Path = PrivateAttr(default=Path())
+    _contents: dict[str, bytes] = PrivateAttr(default_factory=dict)
+
+    def file(self, name: str) -> str:
+        """Give the absolute path of a file that the document names."""
+        return posixpath.normpath(self._folder / name)
+
+    def content(self, name: str) -> bytes:
+        """Give the bytes of a trust store or descriptor set, as they were when the document was loaded."""
+        return self._contents[name]
+
+    def sockets(self) -> tuple[Address, ...]:
+        """Give the sidecar's addresses, one per worker; a relative Unix socket is relative to the document too."""
+        address, workers = self.sidecar.address, self.sidecar.workers
+        if not address.path:
+            return (address,)
+        path = self.file(address.path)
+        return tuple(Address("", 0, path if workers == 1 else f"{path}.{index}") for index in range(workers))
+
+    def needed_files(self) -> dict[tuple[str | int, ...], str]:
+        """Give the files that compiling needs the bytes of, by the place where the document names them."""
+        trust = {
+            ("planes", name, "client_certificate", "trust"): plane.client_certificate.trust
+            for name, plane in self.planes.items()
+            if plane.client_certificate is not None
+        }
+        descriptors = {
+            ("upstreams", name, "descriptors"): upstream.descriptors
+            for name, upstream in self.upstreams.items()
+            if upstream.descriptors is not None
+        }
+        return {**trust, **descriptors}
+
+    def attach(self, folder: Path, contents: dict[str, bytes]) -> None:
+        """Say where the document stands and what its files hold."""
+        self._folder = folder
+        self._contents = contents

@@ -1,0 +1,71 @@
+"""Planes: listeners with their TLS, client certificates, accepted credentials and first limits."""
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator
+from pydantic import Field as Bounds
+
+from model.snapshot import Kind
+from policy.scalar import ADDRESS_WORDS, Address, Duration, Field, Name, parse_address, scalar
+from policy.shape import File, Flag, LimitEntry, Shape, Text, Whole
+
+Socket = Annotated[Address, *scalar(parse_address, ADDRESS_WORDS)]
+
+
+def _as_text(value: object) -> object:
+    return str(value) if isinstance(value, float) else value
+
+
+Version = Annotated[Literal["1.3"], BeforeValidator(_as_text)]
+
+
+class Tls(Shape):
+    """The server side of TLS. 1.3 is the only version that can be asked for."""
+
+    certificate: File
+    key: File
+    minimum: Version = "1.3"
+
+
+class ClientCertificate(Shape):
+    """How client certificates are asked for and judged (see `model.snapshot.CertificateProfile`)."""
+
+    profile: Literal["qwac-psd2", "obwac", "mtls"]
+    trust: File
+    required: Flag = True
+    revocation: Literal["off", "soft", "hard"] = "off"
+    require_eku: Flag = False
+    account_servicing_implies_all: Flag = False
+    policies: tuple[Text, ...] = ()
+    crls: tuple[Text, ...] = ()
+    ocsp_hosts: tuple[Text, ...] = ()
+    blocked: tuple[Text, ...] = ()
+
+
+class Cors(Shape):
+    """Cross-origin rules, answered by Envoy. An origin may hold one `*` for a part of its host name."""
+
+    origins: Annotated[tuple[Text, ...], Bounds(min_length=1)]
+    methods: tuple[Text, ...] = ("GET", "HEAD")
+    headers: tuple[Field, ...] = ("authorization", "content-type", "x-request-id")
+    expose: tuple[Field, ...] = ("ratelimit", "ratelimit-policy", "retry-after", "x-request-id")
+    credentials: Flag = False
+    max_age: Duration = 600_000_000_000
+
+
+class Plane(Shape):
+    """A listener and what it believes."""
+
+    listen: Socket
+    hosts: Annotated[tuple[Text, ...], Bounds(min_length=1)] = ("*",)
+    origin: Text | None = None
+    realm: Text = "wardgate"
+    tls: Tls | None = None
+    client_certificate: ClientCertificate | None = None
+    proxy_protocol: Flag = False
+    trusted_hops: Annotated[Whole, Bounds(le=16)] = 0
+    request_id: Literal["generate", "preserve"] = "generate"
+    credentials: Annotated[tuple[Kind, ...], Bounds(min_length=1)]
+    anonymous_tier: Name | None = None
+    flood: LimitEntry | None = None
+    cors: Cors | None = None

@@ -1,0 +1,114 @@
+"""Routes: what is matched, what the caller must have, and how the request is carried on."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field as Bounds
+from pydantic import model_validator
+from pydantic_core import PydanticCustomError
+
+from model.snapshot import Access, Kind
+from policy.plane import Cors
+from policy.scalar import Duration, Field, Name, Network, Size
+from policy.shape import AnswerField, Count, ErrorStyle, Flag, LimitEntry, Shape, Text, Whole
+
+SAFE = frozenset({"GET", "HEAD"})
+
+Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+Pathname = Annotated[str, Bounds(min_length=1, max_length=1024, pattern=r"^/[^\x00-\x20\x7f?#\\]*$")]
+
+
+class Match(Shape):
+    """What a request must look like: a whole path, in which `{name}` stands for one segment, or a path prefix."""
+
+    path: Pathname | None = None
+    prefix: Pathname | None = None
+    methods: tuple[Method, ...] = ()
+    headers: dict[Field, Text] = {}
+    hosts: tuple[Text, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_path(self) -> Self:
+        if (self.path is None) == (self.prefix is None):
+            raise PydanticCustomError("expected", "{words}", {"words": "exactly one of path and prefix"})
+        return self
+
+    @property
+    def safe(self) -> bool:
+        """Whether every method that it matches is safe (RFC 9110 section 9.2.1)."""
+        return bool(self.methods) and set(self.methods) <= SAFE
+
+
+class Requirement(Shape):
+    """What the caller must have, beyond a valid credential (see `model.snapshot.Requirement`)."""
+
+    scopes: tuple[Text, ...] = ()
+    roles: tuple[Text, ...] = ()
+    psd2_roles: tuple[Literal["PSP_AS", "PSP_PI", "PSP_AI", "PSP_IC"], ...] = ()
+    tiers: tuple[Name, ...] = ()
+    claims: dict[Text, Annotated[tuple[Text, ...], Bounds(min_length=1)]] = {}
+    networks: tuple[Network, ...] = ()
+    bound: Flag = False
+
+
+class Retry(Shape):
+    """When and how often a request is sent again. `attempts` counts the retries, not the first try."""
+
+    on: tuple[Literal["connect-failure", "refused-stream", "reset", "gateway-error"], ...] = ("connect-failure",)
+    attempts: Annotated[Whole, Bounds(le=10)] = 1
+    per_try: Duration | None = None
+    idempotent: Flag = False
+
+
+class Responses(Shape):
+    """What ext_proc does to the answers of the route: gRPC errors to problem documents, header hygiene."""
+
+    problems: Flag = False
+    strip: tuple[Field, ...] = ()
+    set: dict[Field, Text] = {}
+
+
+class Mirror(Shape):
+    """An upstream that gets a copy of a part of the requests; its answers are thrown away."""
+
+    upstream: Name
+    percent: Annotated[Count, Bounds(le=100)] = 100
+
+
+class Route(Shape):
+    """A route of one plane. Routes are tried in the order of the document; the first that matches wins."""
+
+    id: Name
+    plane: Name
+    match: Match
+    upstream: Name | None = None
+    split: dict[Name, Whole] = {}
+    mirrors: tuple[Mirror, ...] = ()
+    access: Access | None = None
+    credentials: tuple[Kind, ...] = ()
+    require: Requirement = Requirement()
+    limits: dict[Name, LimitEntry] = {}
+    tier_limits: Flag = True
+    timeout: Duration | None = None
+    idle_timeout: Duration | None = None
+    retry: Retry | None = None
+    stream: Flag = False
+    body: Size | None = None
+    transcode: Flag = False
+    rewrite: Pathname | None = None
+    responses: Responses | None = None
+    context: Flag = True
+    context_per_request: Flag = True
+    strip_credentials: Flag = True
+    answer_fields: tuple[AnswerField, ...] | None = None
+    error_style: ErrorStyle | None = None
+    cors: Cors | None = None
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The upstreams that serve it, the one named first in front."""
+        return (self.upstream,) if self.upstream is not None else tuple(self.split)
+
+    @property
+    def reads(self) -> bool:
+        """Whether it only reads: as the document says, else by its methods."""
+        return self.access is Access.READ if self.access is not None else self.match.safe

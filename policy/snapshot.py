@@ -1,0 +1,127 @@
+"""A document to the policy snapshot that the services hold in memory."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from model import snapshot as model
+from model.quota import Quota
+from policy.codec import dump_snapshot
+from policy.gateway import Document
+from policy.identity import Consumer, Override
+from policy.plane import ClientCertificate, Plane
+from policy.route import Requirement, Route
+from policy.scalar import Rate
+from policy.shape import LimitShape
+
+_PEM = re.compile(r"-----BEGIN CERTIFICATE-----\s.*?-----END CERTIFICATE-----", re.DOTALL)
+
+
+def compile_snapshot(document: Document) -> model.Snapshot:
+    """Compile the services' half of a document. Equal policies give equal versions."""
+    snapshot = model.Snapshot(
+        gateway=document.gateway,
+        version="",
+        planes={name: _plane(name, plane, document) for name, plane in document.planes.items()},
+        routes={route.id: _route(route, document) for route in document.routes},
+        issuers={
+            name: model.Issuer(id=name, **issuer.model_dump(exclude={"insecure_jwks"}))
+            for name, issuer in document.issuers.items()
+        },
+        introspections={
+            name: model.Introspection(id=name, **point.model_dump()) for name, point in document.introspections.items()
+        },
+        tiers={name: model.Tier(name, tuple(_limits(tier.limits)), tier.rank) for name, tier in document.tiers.items()},
+        consumers={name: _consumer(name, consumer) for name, consumer in document.consumers.items()},
+        context=_context(document),
+        store=_store(document),
+        unlabelled=document.unlabelled,
+        remove_headers=document.identity_headers,
+        api_keys=tuple(map(document.file, document.api_keys)),
+        denylist=tuple(map(document.file, document.denylist)),
+    )
+    return replace(snapshot, version=hashlib.sha256(dump_snapshot(snapshot)).hexdigest())
+
+
+def _plane(name: str, plane: Plane, document: Document) -> model.Plane:
+    certificate = plane.client_certificate
+    return model.Plane(
+        id=name,
+        credentials=plane.credentials,
+        certificate=_profile(certificate, document) if certificate is not None else None,
+        origin=plane.origin or "",
+        realm=plane.realm,
+        flood=_limit("flood", plane.flood) if plane.flood is not None else None,
+        anonymous_tier=plane.anonymous_tier or "",
+    )
+
+
+def _profile(certificate: ClientCertificate, document: Document) -> model.CertificateProfile:
+    anchors = _PEM.findall(document.content(certificate.trust).decode("ascii", "replace"))
+    return model.CertificateProfile(
+        anchors=tuple(f"{anchor}\n" for anchor in anchors), **certificate.model_dump(exclude={"trust"})
+    )
+
+
+def _route(route: Route, document: Document) -> model.Route:
+    upstream = route.targets[0]
+    responses = route.responses
+    return model.Route(
+        id=route.id,
+        plane=route.plane,
+        upstream=upstream,
+        audience=document.upstreams[upstream].audience or upstream,
+        access=model.Access.READ if route.reads else model.Access.WRITE,
+        credentials=route.credentials,
+        requirement=_requirement(route.require),
+        limits=tuple(_limits(route.limits)),
+        tier_limits=route.tier_limits,
+        context=route.context,
+        context_per_request=route.context_per_request,
+        strip_credentials=route.strip_credentials,
+        stream=route.stream,
+        answer_fields=document.problems.fields if route.answer_fields is None else route.answer_fields,
+        error_style=route.error_style or document.problems.style,
+        response=model.Response(responses.problems, responses.strip, tuple(responses.set.items()))
+        if responses is not None
+        else None,
+    )
+
+
+def _requirement(require: Requirement) -> model.Requirement:
+    return model.Requirement(claims=tuple(require.claims.items()), **require.model_dump(exclude={"claims"}))
+
+
+def _limits(limits: Mapping[str, LimitShape]) -> list[model.Limit]:
+    return [_limit(name, limit) for name, limit in limits.items()]
+
+
+def _limit(name: str, limit: LimitShape) -> model.Limit:
+    return model.Limit(_quota(name, limit.rate, enforced=limit.enforced), limit.per, limit.cost)
+
+
+def _quota(name: str, rate: Rate, *, enforced: bool = True) -> Quota:
+    return Quota(name, rate.count, rate.period, rate.burst, rate.algorithm, enforced, rate.concurrent)
+
+
+def _consumer(name: str, consumer: Consumer) -> model.Consumer:
+    overrides = tuple(map(_override, consumer.overrides))
+    return model.Consumer(name, consumer.tier, consumer.tenant, consumer.organisations, overrides)
+
+
+def _override(override: Override) -> model.Override:
+    return model.Override(_quota(override.limit, override.rate), override.since, override.until)
+
+
+def _context(document: Document) -> model.Context:
+    context = document.context
+    return model.Context(**{**context.model_dump(), "issuer": context.issuer or document.gateway})
+
+
+def _store(document: Document) -> model.Store:
+    store = document.store
+    files = {
+        name: document.file(name_) if (name_ := getattr(store, name)) else "" for name in ("ca", "certificate", "key")
+    }
+    return model.Store(**{**store.model_dump(), **files})

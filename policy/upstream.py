@@ -1,0 +1,68 @@
+"""Upstreams: where a service is, how it is spoken to, and how much of it one gateway may use."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field as Bounds
+
+from model.instant import MILLISECOND, SECOND
+from policy.plane import Socket
+from policy.scalar import Duration, Size
+from policy.shape import Count, File, Flag, Shape, Text
+
+
+class UpstreamTls(Shape):
+    """The client side of TLS towards an upstream. `server_name` is sent as SNI and must stand in its certificate."""
+
+    trust: File
+    server_name: Text
+    certificate: File | None = None
+    key: File | None = None
+
+
+class Breaker(Shape):
+    """How much may be under way at once to an upstream; what exceeds it is answered 503 at once."""
+
+    connections: Count = 1024
+    pending: Count = 1024
+    requests: Count = 4096
+    retries: Count = 16
+
+
+class Outliers(Shape):
+    """When an endpoint that fails is left out for a while."""
+
+    consecutive_failures: Count = 5
+    interval: Duration = 10 * SECOND
+    eject: Duration = 30 * SECOND
+    most: Annotated[Count, Bounds(le=100)] = 50
+
+
+class Health(Shape):
+    """An active health check: gRPC health of `service`, or an HTTP GET of `path`."""
+
+    path: Text | None = None
+    service: Text | None = None
+    interval: Duration = 10 * SECOND
+    timeout: Duration = SECOND
+    unhealthy: Count = 3
+    healthy: Count = 2
+
+
+class Upstream(Shape):
+    """A service behind the gateway. Endpoints with host names are resolved by DNS, all their addresses are used."""
+
+    endpoints: Annotated[tuple[Socket, ...], Bounds(min_length=1)]
+    protocol: Literal["grpc", "http", "http2"] = "http"
+    descriptors: File | None = None
+    services: tuple[Text, ...] = ()
+    tls: UpstreamTls | None = None
+    balancing: Literal["least-request", "round-robin", "random"] = "least-request"
+    connect_timeout: Duration = 250 * MILLISECOND
+    timeout: Duration = 2500 * MILLISECOND
+    idle_timeout: Duration = 60 * SECOND
+    breaker: Breaker = Breaker()
+    outliers: Outliers | None = None
+    health: Health | None = None
+    response: Size = 10 << 20
+    audience: Text | None = None
+    trust_dns_ttl: Flag = True
