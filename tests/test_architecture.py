@@ -15,6 +15,7 @@ EDGE = {
     "gather",
     "refresh",
     "fetch",
+    "download",
     "feed",
     "redis",
     "lease",
