@@ -13,7 +13,7 @@ from model.instant import Duration, Instant
 
 
 class Algorithm(StrEnum):
-    """How a quota is counted: a token bucket (GCRA) or a sliding window of two interpolated windows."""
+    """How a quota is counted: a token bucket (GCRA) or a sliding window, strict about any window of one period."""
 
     BUCKET = "bucket"
     WINDOW = "window"
@@ -43,18 +43,24 @@ class Charge:
     """`cost` of `quota` for the principal that `key` names.
 
     `key` is a tuple of parts that is never joined with a separator: ("partner", "client-7", "accounts") and
-    ("partner", "client-7:accounts") are two keys. `principal` picks the shard: all keys of one principal live on one.
+    ("partner", "client-7:accounts") are two keys. `principal` picks the shard: all keys of one principal live on one;
+    it is part of what the key names, so charges that mean the same counter carry the same principal. `holder` names
+    who takes a place of a concurrent quota (a request id): spending again with it renews the place.
     """
 
     quota: Quota
     key: tuple[str, ...]
     cost: int = 1
     principal: str = ""
+    holder: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
-    """How one charge went.
+    """How one charge went. Not frozen: one is built for every charge of every request.
+
+    `allowed` is the word of this quota alone: the spend went through where every enforced quota allows it. Where
+    another one refused, nothing was spent and `remaining` is what was there before.
 
     `remaining` is what is left after the spend, in whole requests, never negative. `retry_after` is the time until
     the same charge would be accepted (0 when allowed). `reset` is the time until the quota is whole again (bucket) or
