@@ -22,6 +22,8 @@ class Reason(StrEnum):
     REQUEST_MALFORMED = "request-malformed"
     REQUEST_TOO_LARGE = "request-too-large"
     HEADERS_TOO_LARGE = "headers-too-large"
+    URL_TOO_LONG = "url-too-long"
+    REQUEST_TIMEOUT = "request-timeout"
     HEADER_REPEATED = "header-repeated"
     CREDENTIALS_AMBIGUOUS = "credentials-ambiguous"
     ROUTE_UNKNOWN = "route-unknown"
@@ -157,6 +159,8 @@ _ROWS: dict[Reason, Row] = {
     Reason.HEADERS_TOO_LARGE: _client(
         431, "Header fields too large", "The header fields are larger than the gateway accepts."
     ),
+    Reason.URL_TOO_LONG: _client(414, "URI too long", "The path and query are longer than the gateway accepts."),
+    Reason.REQUEST_TIMEOUT: _client(408, "Request timeout", "The request did not arrive in time."),
     Reason.HEADER_REPEATED: _client(
         400, "Repeated header field", "A header field that may stand once was sent more than once."
     ),
