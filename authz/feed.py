@@ -1,0 +1,207 @@
+"""Revocations on their way: from a Redis stream or a file into the resident denylist of every sidecar.
+
+In Redis a hash holds the whole list and a stream what was added since, both written by one script, so that a sidecar
+that was away for long reads the hash and one that was not reads the stream. Each sidecar acknowledges the version that
+it holds; who is alive and how far it got is the coverage. Nothing here is on the path of a request: while the feed is
+away the denylist keeps refusing what it knows and only its age grows.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from authz.denylist import NEVER, Denylist, Entry, EntryInvalid, read_entry
+from model.instant import SECOND, Instant
+
+STREAM = "wardgate:{revocations}:stream"
+WHOLE = "wardgate:{revocations}:whole"
+HOLDERS = "wardgate:{revocations}:holders"
+STREAM_LENGTH = 100_000
+"""Entries that the stream keeps, about; who is further behind reads the whole list."""
+BLOCK_MS = 1_000
+"""How long one read waits for news. Also the longest time between two acknowledgements."""
+ALIVE = 10 * SECOND
+"""A sidecar that has not acknowledged for this long is not counted in the coverage."""
+RETRY_S = 0.5
+
+_FIRST = "0-0"
+# Adds or takes back one entry and returns the stream's id of it; list and stream change together or not at all.
+_PUBLISH = """
+if ARGV[1] == 'add' then redis.call('HSET', KEYS[2], ARGV[2], ARGV[3]) else redis.call('HDEL', KEYS[2], ARGV[2]) end
+return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[4], '*', 'op', ARGV[1], 'entry', ARGV[3])
+"""
+_ACKNOWLEDGE = """
+local now = redis.call('TIME')
+return redis.call('HSET', KEYS[1], ARGV[1], now[1] .. ' ' .. ARGV[2])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How far a version has come. `held` and `live` count sidecars; `behind` names those that do not hold it yet."""
+
+    version: str
+    held: int
+    live: int
+    behind: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every live sidecar holds the version. With none alive nothing is covered."""
+        return self.live > 0 and self.held == self.live
+
+
+def parse_version(version: str) -> tuple[int, int]:
+    """Order stream ids: "<milliseconds>-<sequence>"; "" comes before all."""
+    first, _, second = (version or _FIRST).partition("-")
+    return int(first), int(second or 0)
+
+
+async def publish_entry(client: Redis, entry: Entry, *, remove: bool = False) -> str:
+    """Add an entry to the feed, or take it back; returns the version that holds it. Raises RedisError."""
+    field = json.dumps([entry.subject.value, entry.scope, entry.name])
+    operation = "remove" if remove else "add"
+    version = await _eval(client, _PUBLISH, 2, STREAM, WHOLE, operation, field, entry.line(), STREAM_LENGTH)
+    return _text(version)
+
+
+async def read_coverage(client: Redis, version: str = "") -> Coverage:
+    """Tell which live sidecars hold a version (the newest one where none is named). Raises RedisError."""
+    wanted = version or await newest_version(client)
+    seconds, _ = await client.time()
+    held, behind = 0, []
+    for name, value in (await _await(client.hgetall(HOLDERS))).items():
+        seen, _, holds = _text(value).partition(" ")
+        if (int(seconds) - int(seen)) * SECOND > ALIVE:
+            continue
+        if parse_version(holds) >= parse_version(wanted):
+            held += 1
+        else:
+            behind.append(_text(name))
+    return Coverage(wanted, held, held + len(behind), tuple(sorted(behind)))
+
+
+async def newest_version(client: Redis) -> str:
+    """Tell the newest version of the feed, "0-0" where nothing was ever revoked. Raises RedisError."""
+    newest = await client.xrevrange(STREAM, count=1)
+    return _text(newest[0][0]) if newest else _FIRST
+
+
+class RevocationFeed:
+    """Keeps one denylist in step with the feed, in the background.
+
+    `instance` names this sidecar in the coverage. `changed` is called after each change with the denylist (to drop
+    cached verdicts and to write it to disk). `observe` is told True after each successful exchange and False when the
+    feed goes away, once per change of state is up to the observer.
+    """
+
+    def __init__(
+        self,
+        client: Redis,
+        denylist: Denylist,
+        instance: str,
+        clock: Callable[[], Instant],
+        changed: Callable[[Denylist], None],
+        observe: Callable[[bool], None],
+    ) -> None:
+        self._client = client
+        self._denylist = denylist
+        self._instance = instance
+        self._clock = clock
+        self._changed = changed
+        self._observe = observe
+        self._task: asyncio.Task[None] | None = None
+        self._closing = False
+
+    async def start(self) -> None:
+        """Catch up once, as far as the feed answers, and go on in the background."""
+        await self._guard(self._catch_up)
+        self._task = asyncio.create_task(self._run(), name="revocation feed")
+
+    async def close(self) -> None:
+        """End the background task and take this sidecar out of the coverage."""
+        # A cancellation that meets the own time-out of the client can come out as that time-out: the flag ends the loop.
+        self._closing = True
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        with contextlib.suppress(RedisError, OSError, TimeoutError):
+            await _await(self._client.hdel(HOLDERS, self._instance))
+        await self._client.aclose()
+
+    async def _run(self) -> None:
+        while not self._closing:
+            if not await self._guard(self._follow):
+                await asyncio.sleep(RETRY_S)
+                await self._guard(self._catch_up)
+
+    async def _guard(self, work: Callable[[], Awaitable[None]]) -> bool:
+        try:
+            await work()
+        except (RedisError, OSError, TimeoutError):
+            self._observe(False)
+            return False
+        self._observe(True)
+        return True
+
+    async def _catch_up(self) -> None:
+        """Read the whole list where the stream no longer reaches back to what is held."""
+        oldest = await self._client.xrange(STREAM, count=1)
+        newest = await newest_version(self._client)
+        held = self._denylist.version
+        reaches = held and (not oldest or parse_version(_text(oldest[0][0])) <= parse_version(held))
+        if not reaches:
+            async for _, line in self._client.hscan_iter(WHOLE, count=1000):
+                self._add(_text(line))
+            self._denylist.version = newest
+            self._changed(self._denylist)
+        await self._acknowledge()
+
+    async def _follow(self) -> None:
+        """Wait for news, take it in, say how far this sidecar has come."""
+        held = self._denylist.version or _FIRST
+        news: Any = await self._client.xread({STREAM: held}, count=1000, block=BLOCK_MS)
+        for _, messages in news or ():
+            for version, fields in messages:
+                self._apply({_text(name): _text(value) for name, value in fields.items()})
+                self._denylist.version = _text(version)
+            self._changed(self._denylist)
+        await self._acknowledge()
+
+    def _apply(self, fields: dict[str, str]) -> None:
+        if fields.get("op") == "remove":
+            with contextlib.suppress(EntryInvalid):
+                self._denylist.remove(read_entry(fields.get("entry", "")))
+        else:
+            self._add(fields.get("entry", ""))
+
+    def _add(self, line: str) -> None:
+        # A line that cannot be read is passed over: one bad entry must not keep the others from being enforced.
+        with contextlib.suppress(EntryInvalid):
+            entry = read_entry(line)
+            if entry.expires == NEVER or entry.expires >= self._clock():
+                self._denylist.add(entry)
+
+    async def _acknowledge(self) -> None:
+        version = self._denylist.version or _FIRST
+        await _eval(self._client, _ACKNOWLEDGE, 1, HOLDERS, self._instance, version)
+
+
+async def _eval(client: Redis, script: str, keys: int, *values: str | int) -> Any:
+    return await _await(client.eval(script, keys, *(str(value) for value in values)))
+
+
+async def _await(value: Any) -> Any:
+    # redis-py types one method for both of its clients: "an answer or an awaitable of it".
+    return await value
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
