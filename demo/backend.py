@@ -29,7 +29,10 @@ MISBEHAVIOUR: Mapping[str, grpc.StatusCode | float | None] = {
     "invalid": grpc.StatusCode.INVALID_ARGUMENT,
     "exhausted": grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
-"""What an account, payment or end-to-end id of that name does: a status, a wait in seconds, or (None) never answer."""
+"""What an account, payment or end-to-end id of that name does: a status, a wait in seconds, or (None) never answer.
+
+What follows a "~" in an identifier only makes it unique: "hang~7" hangs as "hang" does.
+"""
 
 Claims = Mapping[str, Any]
 Verify = Callable[[str], Awaitable[Claims | None]]
@@ -63,7 +66,7 @@ def _list_accounts(catalogue: Catalogue, request: Any, _metadata: Metadata) -> M
 
 
 def _get_account(catalogue: Catalogue, request: Any, metadata: Metadata) -> Message:
-    seen = dict(metadata) if request.account_id == "echo" else {}
+    seen = dict(metadata) if kind_of(request.account_id) == "echo" else {}
     return _account(catalogue, request.account_id, metadata=seen)
 
 
@@ -179,7 +182,7 @@ class Backend:
         }
 
     async def _misbehave(self, identifier: str, context: Context) -> None:
-        how = MISBEHAVIOUR.get(identifier, 0.0)
+        how = MISBEHAVIOUR.get(kind_of(identifier), 0.0)
         if how is None:
             await asyncio.get_running_loop().create_future()
         elif isinstance(how, grpc.StatusCode):
@@ -203,6 +206,11 @@ def identify(request: Any) -> str:
         if name in request.DESCRIPTOR.fields_by_name:
             return str(getattr(request, name))
     return ""
+
+
+def kind_of(identifier: str) -> str:
+    """Give the part of an identifier that says how the backend behaves."""
+    return identifier.partition("~")[0]
 
 
 def _caller(claims: Claims | None) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 It answers anybody, since it exists only to give the demo's partners something to present.
 """
 
-import json
 import time
 import uuid
 from collections.abc import Mapping
@@ -120,9 +119,3 @@ def make_app(keys: Keys) -> web.Application:
         ]
     )
     return app
-
-
-def serve(host: str, port: int) -> None:
-    """Serve until SIGTERM or SIGINT."""
-    print(json.dumps({"event": "listening", "service": "idp", "port": port}), flush=True)
-    web.run_app(make_app(Keys()), host=host, port=port, print=None, access_log=None)

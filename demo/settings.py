@@ -36,12 +36,16 @@ class SettingInvalid(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One demo: `run` is its folder, `document` its gateway document, `ports` and `hosts` are by environment name."""
+    """One demo: `run` is its folder, `document` its gateway document, `ports` and `hosts` are by environment name.
+
+    `proxy` says that the planes expect a PROXY protocol header, as behind a network load balancer.
+    """
 
     run: Path
     document: Path
     ports: Mapping[str, int]
     hosts: Mapping[str, str] = field(default_factory=dict)
+    proxy: bool = False
 
     @property
     def pki(self) -> Path:
@@ -83,6 +87,7 @@ class Settings:
             "WARDGATE_RUN": str(self.run),
             "WARDGATE_SIDECAR": self.sidecar,
             "IDP_URL": self.url("IDP"),
+            "PROXY_PROTOCOL": str(self.proxy).lower(),
             **{name: str(port) for name, port in self.ports.items()},
         }
 
@@ -98,6 +103,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         document=Path(env.get("WARDGATE_DOCUMENT") or EXAMPLE / "gateway.yaml").resolve(),
         ports={name: _port(name, env.get(name), default) for name, default in PORTS.items()},
         hosts={name: env[name] for name in HOSTS if env.get(name)},
+        proxy=env.get("PROXY_PROTOCOL", "").lower() == "true",
     )
 
 

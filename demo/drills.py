@@ -1,0 +1,178 @@
+"""The tour's rows that take more than one request, or that are not HTTP at all."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import grpc
+
+from demo.backend import LEDGER, Catalogue
+from demo.cases import ALPHA, FORGED, PAYMENT
+from demo.client import Connection, Refused, Reply, connect
+from demo.row import Expect, Row, complaints, describe
+from demo.world import Ask, Token, World, unique
+
+BURST = 130  # the bucket of 600/min with burst 2x for 10 s holds 100 and refills 10 a second
+LANES = 10
+WINDOW = (2500.0, 2600.0)  # milliseconds: the upstream budget, and what the gateway may add
+
+Drill = Callable[[World], Awaitable[Row]]
+Method = Callable[..., Awaitable[bytes]]
+
+
+async def burst(world: World) -> Row:
+    """Spend the burst of one partner: it gets 429, and its neighbour is not harmed."""
+    target = "/v3/accounts/current/transactions"
+    beta = Ask("GET", target, Token("fintech-beta"), "fintech-beta")
+    spender = asyncio.create_task(_flood(world, beta, BURST))
+    calm = [await world.ask(Ask("GET", target, ALPHA)) for _ in range(10)]
+    replies = await spender
+    refused = [reply for reply in replies if reply.status == 429]
+    faults = [fault for reply in refused for fault in complaints(reply, SPENT)]
+    counts = Counter(reply.status for reply in replies)
+    ok = not faults and set(counts) == {200, 429} and 100 <= counts[200] < BURST
+    harmed = sum(reply.status != 200 for reply in calm)
+    got = f"{counts[200]} x 200, {counts[429]} x 429; neighbour: {harmed} refused" + _list(faults[:2])
+    title = f"{BURST} requests at once by fintech-beta"
+    return Row(title, "at least 100 x 200, then 429 Retry-After; neighbour: 0 refused", got, ok and not harmed)
+
+
+SPENT = Expect(429, "quota-exceeded", {"retry-after": r"[1-9]\d*", "ratelimit": r'"partner";r=0.*'})
+
+
+async def _flood(world: World, ask: Ask, count: int) -> list[Reply]:
+    async def lane() -> list[Reply]:
+        async with connect(world.endpoint(ask.identity, ask.plane)) as connection:
+            return [await world.ask_on(connection, ask) for _ in range(count // LANES)]
+
+    await world.ask(ask)  # has the token minted once
+    return [reply for replies in await asyncio.gather(*(lane() for _ in range(LANES))) for reply in replies]
+
+
+async def hanging(world: World) -> Row:
+    """Ask a backend that never answers: 504 within the budget, one call, which the backend sees cancelled."""
+    account = unique("hang")
+    reply = await world.ask(Ask("GET", f"/v3/accounts/{account}", ALPHA))
+    return await _hung(world, "backend never answers a GET", "ledger", account, reply)
+
+
+async def hanging_post(world: World) -> Row:
+    """Send a payment that never answers: it is never sent twice."""
+    payment = unique("hang")
+    token = replace(ALPHA, scope="payments")
+    reply = await world.ask(Ask("POST", "/v3/payments", token, body={**PAYMENT, "endToEndId": payment}))
+    return await _hung(world, "backend never answers a POST", "payments", payment, reply)
+
+
+async def _hung(world: World, title: str, backend: str, identifier: str, reply: Reply) -> Row:
+    events = Counter[str]()
+    for _ in range(20):  # the cancellation travels on its own
+        events = Counter(event["event"] for event in await world.events(backend, id=identifier))
+        if events["cancelled"]:
+            break
+        await asyncio.sleep(0.05)
+    spent = reply.seconds * 1000
+    ok = not complaints(reply, Expect(504, "upstream-timeout")) and WINDOW[0] <= spent <= WINDOW[1]
+    got = f"{describe(reply)} in {spent:.0f} ms, {events['call']} call, {events['cancelled']} cancelled"
+    expected = "504 in 2,500-2,600 ms, 1 call, 1 cancelled"
+    return Row(title, expected, got, ok and events == {"call": 1, "cancelled": 1}, spent)
+
+
+async def failing_post(world: World) -> Row:
+    """Send a payment that fails: it is never sent twice."""
+    payment = unique("busy")
+    token = replace(ALPHA, scope="payments")
+    reply = await world.ask(Ask("POST", "/v3/payments", token, body={**PAYMENT, "endToEndId": payment}))
+    calls = len(await world.events("payments", event="call", id=payment))
+    ok = not complaints(reply, Expect(503)) and calls == 1
+    return Row("backend fails a POST", "503, 1 call", f"{describe(reply)}, {calls} call", ok, reply.seconds * 1000)
+
+
+async def forged_headers(world: World) -> Row:
+    """Send identity headers that a client made up: none reaches the backend, the signed one does."""
+    reply = await world.ask(Ask("GET", "/v3/accounts/echo", ALPHA, headers=FORGED))
+    document = reply.json() or {}
+    seen: dict[str, str] = document.get("metadata", {}) if reply.status == 200 else {}
+    leaked = sorted(name for name, value in FORGED if seen.get(name.lower()) == value or "boss" in str(seen))
+    signed = seen.get("x-verified-caller-context", "").count(".") == 2
+    got = f"{reply.status}, leaked: {', '.join(leaked) or 'none'}, context: {'signed' if signed else 'missing'}"
+    expected = "200, leaked: none, context: signed"
+    return Row("forged identity headers", expected, got, got == expected, reply.seconds * 1000)
+
+
+async def malformed(world: World) -> Row:
+    """Send bytes that are not HTTP: they are refused at the edge."""
+    async with connect(world.endpoint("fintech-alpha")) as connection:
+        reply = await connection.send_raw(b"GET /v3/accounts HTTP/1.1\r\nHost: a\r\nbroken header line\r\n\r\n")
+    found = complaints(reply, Expect(400, "request-malformed"))
+    got = describe(reply) + _list(found)
+    return Row("malformed HTTP", "400 request-malformed", got, not found, reply.seconds * 1000)
+
+
+async def stranger(world: World) -> Row:
+    """Come with a certificate of an unknown CA: it ends in the handshake, and no backend hears of it."""
+    began = time.time()
+    got = await _handshake(world, "stranger")
+    late = [event for event in await world.events("ledger", event="call") if event["time"] >= began]
+    return _no_handshake("client certificate of an unknown CA", got, len(late))
+
+
+async def nobody(world: World) -> Row:
+    """Come without a client certificate: there is no handshake on the partner plane."""
+    began = time.time()
+    got = await _handshake(world, None)
+    late = [event for event in await world.events("ledger", event="call") if event["time"] >= began]
+    return _no_handshake("no client certificate", got, len(late))
+
+
+async def _handshake(world: World, identity: str | None) -> str:
+    token = await world.token(ALPHA)
+    try:
+        connection = await Connection.open(world.endpoint(identity))
+        reply = await connection.send("GET", "/v3/accounts/current", [("Authorization", f"Bearer {token}")])
+    except Refused:
+        return "handshake fails"
+    return describe(reply)
+
+
+def _no_handshake(title: str, got: str, calls: int) -> Row:
+    expected = "handshake fails, 0 backend calls"
+    got = f"{got}, {calls} backend calls"
+    return Row(title, expected, got, got == expected)
+
+
+async def direct(world: World) -> Row:
+    """Call a backend past the gateway, over the mesh's own mTLS: it refuses what carries no caller context."""
+    pki, (host, port) = world.settings.pki, world.settings.address("LEDGER")
+    credentials = grpc.ssl_channel_credentials(
+        (pki / "mesh-ca.pem").read_bytes(), (pki / "gateway.key").read_bytes(), (pki / "gateway.pem").read_bytes()
+    )
+    request = Catalogue(world.settings.descriptors).make(f"{LEDGER}.GetAccountRequest", account_id="current")
+    options = [("grpc.ssl_target_name_override", "account-ledger")]
+    async with grpc.aio.secure_channel(f"{host}:{port}", credentials, options=options) as channel:
+        call: Method = channel.unary_unary(f"/{LEDGER}.AccountLedger/GetAccount")
+        try:
+            await call(request.SerializeToString(), timeout=5)
+            got = "OK"
+        except grpc.aio.AioRpcError as error:
+            got = error.code().name
+    return Row("backend called directly, no context", "PERMISSION_DENIED", got, got == "PERMISSION_DENIED")
+
+
+def _list(faults: list[str]) -> str:
+    return f" ({'; '.join(faults)})" if faults else ""
+
+
+DRILLS: tuple[Drill, ...] = (
+    burst,
+    hanging,
+    hanging_post,
+    failing_post,
+    forged_headers,
+    malformed,
+    stranger,
+    nobody,
+    direct,
+)

@@ -1,0 +1,38 @@
+"""What each demo process runs: the identity provider, or one backend with its journal."""
+
+import asyncio
+import signal
+
+from aiohttp import web
+
+from demo.backend import AUDIENCES, Backend, Catalogue, start_backend
+from demo.guard import Guard
+from demo.idp import Keys, make_app
+from demo.journal import Journal, serve_journal
+from demo.settings import Settings
+
+GRACE = 1.0  # seconds for calls in flight when a backend ends
+
+
+def serve_idp(settings: Settings, bind: str) -> None:
+    """Serve the identity provider until SIGTERM or SIGINT."""
+    web.run_app(make_app(Keys()), host=bind, port=settings.ports["IDP_PORT"], print=None, access_log=None)
+
+
+async def serve_backend(settings: Settings, name: str, bind: str) -> None:
+    """Serve the backend `name` ("ledger" or "payments") and its journal until SIGTERM or SIGINT."""
+    journal = Journal()
+    runner = await serve_journal(journal, bind, settings.ports[f"{name.upper()}_JOURNAL_PORT"])
+    async with Guard(f"{settings.url('SIDECAR_ADMIN')}/.well-known/jwks.json", AUDIENCES[name]) as guard:
+        backend = Backend(name, Catalogue(settings.descriptors), guard.verify, journal.write)
+        server = await start_backend(backend, f"{bind}:{settings.ports[f'{name.upper()}_PORT']}", settings.pki)
+        await _stop_signal()
+        await server.stop(GRACE)
+    await runner.cleanup()
+
+
+async def _stop_signal() -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await stop.wait()

@@ -1,0 +1,32 @@
+"""Builders for the demo's tests: free ports, a JSON getter."""
+
+import asyncio
+import socket
+from contextlib import ExitStack
+
+import aiohttp
+
+
+def free_port() -> int:
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """Find ports that are free now; all are held at once, so that no two are the same."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+async def get_json(url: str):
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        return await response.json()
+
+
+async def until(condition) -> None:
+    """Wait until a condition holds, at most ten seconds. For what another process does, which gives no event here."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - nothing in this process could set an event
+            await asyncio.sleep(0.01)
