@@ -1,0 +1,41 @@
+"""Refusals that spare a system: the gateway under saturation, an upstream that rests. 503, never 401, 403 or 429."""
+
+from authz.evidence import Answer, Evidence
+from authz.plan import CREDENTIAL_HEADERS
+from model.reason import Reason
+from model.verdict import Deny
+
+
+def shed_strangers(evidence: Evidence) -> Answer:
+    """Shed by rank what can be told before anything is verified: no credential at all, or a token already verified.
+
+    A credential that is not known yet is let through to be verified, and shed by its tier afterwards: otherwise
+    anybody could have a partner shed, or pass for one.
+    """
+    saturation = evidence.resident.live.saturation
+    if saturation <= 0.0:
+        return None
+    request = evidence.request
+    if not request.certificate and not any(name in request.headers for name in CREDENTIAL_HEADERS):
+        return _shed(evidence, "", saturation)
+    return None
+
+
+def shed_tier(evidence: Evidence) -> Answer:
+    """Shed by the rank of the caller, once known: anonymous first, internal second, partners last."""
+    saturation = evidence.resident.live.saturation
+    if saturation <= 0.0:
+        return None
+    return _shed(evidence, evidence.caller.tier, saturation)
+
+
+def spare_upstream(evidence: Evidence) -> Answer:
+    """Refuse at once what would only wait for an upstream whose breaker is open."""
+    if evidence.route.route.upstream in evidence.resident.live.resting:
+        return Deny(Reason.UPSTREAM_BREAKER_OPEN)
+    return None
+
+
+def _shed(evidence: Evidence, tier: str, saturation: float) -> Answer:
+    points = evidence.resident.shed_at
+    return Deny(Reason.OVERLOADED) if saturation >= points.get(tier, points[""]) else None

@@ -1,0 +1,118 @@
+"""Which single credential a request carries, and whether it is of a kind that is accepted here.
+
+Nothing is verified yet. Two credentials are refused whatever they are worth (RFC 6750 section 2, bug report H-06):
+choosing one would let two readers of the same request choose differently.
+"""
+
+from urllib.parse import unquote_plus
+
+from authz.evidence import Answer, Credential, Evidence
+from authz.plan import CREDENTIAL_QUERY, Plan
+from model.reason import Reason
+from model.request import Request
+from model.snapshot import Kind
+from model.verdict import Deny
+
+_SINGLE = frozenset(("authorization", "x-api-key", "dpop", "host"))
+_IN_QUERY = "A credential in the query is not accepted here."
+
+
+def find_route(evidence: Evidence) -> Answer:
+    """Refuse a request that no route of the snapshot fits: Envoy's route id is unknown, or there is none."""
+    if evidence.plan is not None:
+        return None
+    return Deny(Reason.ROUTE_UNLABELLED if evidence.request.route is None else Reason.ROUTE_UNKNOWN)
+
+
+def find_credential(evidence: Evidence) -> Answer:
+    """Find the credential and note it in the evidence."""
+    found = read_credential(evidence.request, evidence.route)
+    if isinstance(found, Deny):
+        return found
+    evidence.credential = found
+    evidence.caller.kind = found.kind.value
+    return None
+
+
+def read_credential(request: Request, plan: Plan) -> Credential | Deny:
+    """Read the one credential of a request, or the reason why there is not exactly one of an accepted kind."""
+    if request.repeated and not _SINGLE.isdisjoint(request.repeated):
+        ambiguous = "authorization" in request.repeated or "x-api-key" in request.repeated
+        return Deny(Reason.CREDENTIALS_AMBIGUOUS if ambiguous else Reason.HEADER_REPEATED)
+    headers = request.headers
+    authorization = headers.get("authorization")
+    api_key = headers.get("x-api-key")
+    queried = query_credentials(request.path) if "?" in request.path else ()
+    if bool(authorization) + bool(api_key) + len(queried) > 1:
+        return Deny(Reason.CREDENTIALS_AMBIGUOUS)
+    if authorization:
+        return _read_authorization(authorization, plan)
+    if api_key:
+        return _read_key(api_key, plan)
+    if queried:
+        return _read_queried(queried[0], plan)
+    return _read_absent(request, plan)
+
+
+def query_credentials(path: str) -> tuple[tuple[str, str], ...]:
+    """Find credentials in the query: (parameter name as it stands there, decoded value), in order."""
+    found = []
+    for pair in path.partition("?")[2].split("&"):
+        raw, _, value = pair.partition("=")
+        name = unquote_plus(raw) if "%" in raw else raw
+        if name in CREDENTIAL_QUERY:
+            found.append((raw, unquote_plus(value)))
+    return tuple(found)
+
+
+def _read_authorization(field: str, plan: Plan) -> Credential | Deny:
+    """Split `Authorization` at the spaces after the scheme, which is case-insensitive (RFC 9110 sections 11.1, 11.4).
+
+    Repeated fields arrive joined by a comma where Envoy does not send raw headers; no token of ours contains one.
+    """
+    scheme, _, rest = field.partition(" ")
+    scheme = scheme.lower()
+    if scheme not in ("bearer", "dpop"):
+        return Deny(Reason.CREDENTIAL_KIND_REFUSED)
+    token = rest.strip(" ")
+    if "," in token:
+        return Deny(Reason.CREDENTIALS_AMBIGUOUS)
+    if not token or " " in token:
+        return Deny(Reason.TOKEN_MALFORMED)
+    kind = _token_kind(token, plan.kinds)
+    return Deny(Reason.CREDENTIAL_KIND_REFUSED) if kind is None else Credential(kind, token, scheme)
+
+
+def _token_kind(token: str, kinds: frozenset[Kind]) -> Kind | None:
+    """Tell a JWT from an opaque token by its two dots, as far as both are accepted here."""
+    shaped = token.count(".") == 2
+    order = (Kind.JWT, Kind.ASSERTION, Kind.OPAQUE) if shaped else (Kind.OPAQUE, Kind.JWT, Kind.ASSERTION)
+    for kind in order:
+        if kind in kinds:
+            return kind
+    return None
+
+
+def _read_key(text: str, plan: Plan) -> Credential | Deny:
+    if Kind.API_KEY not in plan.kinds:
+        return Deny(Reason.CREDENTIAL_KIND_REFUSED)
+    return Deny(Reason.CREDENTIALS_AMBIGUOUS) if "," in text else Credential(Kind.API_KEY, text)
+
+
+def _read_queried(found: tuple[str, str], plan: Plan) -> Credential | Deny:
+    """Accept an API key in the query on stream routes only: an EventSource cannot set a header field."""
+    raw, value = found
+    if unquote_plus(raw) == "api_key" and plan.route.stream and Kind.API_KEY in plan.kinds:
+        return Credential(Kind.API_KEY, value, scheme="query")
+    return Deny(Reason.CREDENTIAL_KIND_REFUSED, _IN_QUERY)
+
+
+def _read_absent(request: Request, plan: Plan) -> Credential | Deny:
+    """Without a credential of its own a request stands on its client certificate, or on nothing."""
+    if Kind.CERTIFICATE in plan.kinds and request.certificate:
+        return Credential(Kind.CERTIFICATE)
+    if Kind.NONE in plan.kinds:
+        return Credential(Kind.NONE)
+    if plan.kinds == {Kind.CERTIFICATE}:
+        return Deny(Reason.CERTIFICATE_MISSING)
+    return Deny(Reason.CREDENTIAL_MISSING)

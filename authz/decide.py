@@ -1,0 +1,65 @@
+"""The order of the checks, written down once, and the loop that runs it.
+
+Pure: no clock, nothing awaited. `decide` is a generator: it yields what only the outside can tell and is sent the
+reply. The first refusal wins, and only the last step allows.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+
+from authz.binding import check_binding, check_client
+from authz.capacity import shed_strangers, shed_tier, spare_upstream
+from authz.challenge import write_challenges
+from authz.credential import find_credential, find_route
+from authz.evidence import Ask, Evidence, Step
+from authz.grant import grant_request
+from authz.identify import check_certificate, check_credential
+from authz.limits import limit_address, spend_quotas
+from authz.requirement import check_requirement
+from authz.revocation import check_revocation
+from model.quota import Outcome
+from model.verdict import Allow, Deny, Verdict
+
+STEPS: tuple[Step, ...] = (
+    shed_strangers,  # 503 under saturation, lowest rank first
+    limit_address,  # 429 for a flood from one address, before anything is verified
+    find_route,  # 404
+    find_credential,  # 400 for two of them, 401 for none or one of a wrong kind
+    check_certificate,  # 401, by the plane's profile
+    check_credential,  # 401, by its kind
+    shed_tier,  # 503, now that the rank is known
+    check_binding,  # 401, token to certificate or key
+    check_client,  # 401, consumer to organisation
+    check_revocation,  # 401
+    check_requirement,  # 403
+    spare_upstream,  # 503 while its breaker is open
+    spend_quotas,  # 429, all in one spend
+    grant_request,  # context minted, headers named
+)
+"""DESIGN section 4. Refusals that spend nothing come before the spend, so a refused request costs no quota."""
+
+Reply = Sequence[Outcome] | bool | Deny
+"""What comes back for an ask: what its `then` takes, or a refusal that ends the decision."""
+
+
+def decide(evidence: Evidence) -> Generator[Ask, Reply, Verdict]:
+    """Judge a request. Yields asks, is sent replies, and returns the verdict."""
+    for step in STEPS:
+        answer = step(evidence)
+        while answer is not None and not isinstance(answer, Allow | Deny):
+            reply = yield answer
+            answer = reply if isinstance(reply, Deny) else answer.then(evidence, reply)  # type: ignore[arg-type]  # each ask is sent what it asked for
+        if answer is not None:
+            return complete_verdict(evidence, answer)
+    raise AssertionError("the last step neither allowed nor refused")
+
+
+def complete_verdict(evidence: Evidence, verdict: Verdict) -> Verdict:
+    """Add to a refusal what every refusal carries: who was recognised, and how to come back with a better one.
+
+    A copy, because some refusals are remembered by the verifier that gave them.
+    """
+    if isinstance(verdict, Allow):
+        return verdict
+    challenges = verdict.challenges or write_challenges(verdict.reason, evidence.plan)
+    return replace(verdict, caller=evidence.caller, challenges=challenges)

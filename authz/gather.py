@@ -1,0 +1,41 @@
+"""Performs what a decision asks for: the only module of the room that waits.
+
+What is resident is tried first, without waiting. A dependency that fails becomes a reason here and nowhere else.
+"""
+
+from collections.abc import Sequence
+
+from authz.decide import Reply, decide
+from authz.evidence import Ask, Spend, open_evidence
+from authz.resident import Resident
+from model.instant import Instant
+from model.quota import Charge, Limiter, LimiterUnavailable
+from model.reason import Reason
+from model.request import Request
+from model.verdict import Deny, Verdict
+
+
+async def gather_verdict(request: Request, resident: Resident, limiter: Limiter) -> Verdict:
+    """Judge a request and feed the judgement what it asks for."""
+    decision = decide(open_evidence(request, resident))
+    try:
+        ask = next(decision)
+        while True:
+            ask = decision.send(await _perform(ask, resident, limiter, request.received))
+    except StopIteration as end:
+        verdict: Verdict = end.value
+        return verdict
+
+
+async def _perform(ask: Ask, resident: Resident, limiter: Limiter, now: Instant) -> Reply:
+    if isinstance(ask, Spend):
+        outcomes = limiter.admit(ask.charges, now)
+        return outcomes if outcomes is not None else await _spend(ask.charges, limiter, now)
+    return await resident.live.keys.want(ask.issuer_id, ask.kid)
+
+
+async def _spend(charges: Sequence[Charge], limiter: Limiter, now: Instant) -> Reply:
+    try:
+        return await limiter.spend(charges, now)
+    except LimiterUnavailable:
+        return Deny(Reason.LIMITER_UNAVAILABLE)

@@ -1,0 +1,204 @@
+"""Whom the request stands for: the certificate of the connection, then the credential, each by its own verifier."""
+
+from authz.apikey import judge_key
+from authz.certificate import judge_certificate, read_peer
+from authz.denylist import Subject
+from authz.evidence import Answer, Evidence, Step, WantKey
+from authz.resident import Mark, Resident, Verified
+from authz.token import Claims, Trusted, UnknownKey, judge_times, verify_token
+from model.reason import Reason
+from model.snapshot import Access, Consumer, Kind, Tier
+from model.verdict import Caller, Deny
+
+
+def check_certificate(evidence: Evidence) -> Answer:
+    """Judge the client certificate by the plane's profile; one that is presented must hold, asked for or not."""
+    plane = evidence.route.plane
+    text = evidence.request.certificate
+    if plane.certificate is None:
+        return None
+    if not text:
+        return Deny(Reason.CERTIFICATE_MISSING) if plane.certificate.required else None
+    resident = evidence.resident
+    peer = resident.peers.get(text)
+    if peer is None:
+        read = read_peer(text)
+        if isinstance(read, Deny):
+            return read
+        peer = read
+        resident.peers.put(text, peer)
+    identity = judge_certificate(peer, resident.trusts[plane.id], evidence.now, resident.live.status)
+    if isinstance(identity, Deny):
+        return identity
+    evidence.identity = identity
+    evidence.caller.organisation = identity.organisation
+    return None
+
+
+def check_credential(evidence: Evidence) -> Answer:
+    """Verify the credential by its kind; a kind that nothing here verifies is refused."""
+    credential = evidence.credential
+    step = None if credential is None else IDENTIFIERS.get(credential.kind)
+    return Deny(Reason.CREDENTIAL_KIND_REFUSED) if step is None else step(evidence)
+
+
+def identify_nobody(evidence: Evidence) -> Answer:
+    """Let the caller be anonymous, in the tier that the plane gives to such."""
+    tier = evidence.route.plane.anonymous_tier
+    evidence.tier = evidence.resident.snapshot.tiers.get(tier)
+    evidence.caller.tier = tier
+    return None
+
+
+def identify_peer(evidence: Evidence) -> Answer:
+    """Take the client certificate as the credential: its organisation, or its common name under plain mTLS."""
+    identity = evidence.identity
+    if identity is None:
+        return Deny(Reason.CERTIFICATE_MISSING)
+    resident = evidence.resident
+    if identity.organisation:
+        consumer = resident.organisations.get(identity.organisation)
+    else:
+        consumer = resident.snapshot.consumers.get(identity.common_name)
+    if consumer is None:
+        return Deny(Reason.CLIENT_UNKNOWN)
+    return _admit_consumer(evidence, consumer)
+
+
+def identify_key(evidence: Evidence) -> Answer:
+    """Verify an API key and stand for the client that it was given to."""
+    credential = evidence.credential
+    text = "" if credential is None else credential.text
+    record = judge_key(text, evidence.resident.live.api_keys, evidence.now)
+    if isinstance(record, Deny):
+        return record
+    if record.privileged and credential is not None and credential.scheme == "query":
+        return Deny(Reason.CREDENTIAL_KIND_REFUSED)
+    consumer = evidence.resident.snapshot.consumers.get(record.client_id)
+    if consumer is None:
+        return Deny(Reason.CLIENT_UNKNOWN)
+    evidence.scopes = record.scopes
+    evidence.roles = record.roles
+    evidence.serial = record.id
+    evidence.caller.tenant = record.tenant
+    evidence.marks = ((Subject.API_KEY, "", record.id),)
+    return _admit_consumer(evidence, consumer)
+
+
+def identify_token(evidence: Evidence) -> Answer:
+    """Verify a JWT, or recall that it was verified, and stand for its client."""
+    text = "" if evidence.credential is None else evidence.credential.text
+    resident = evidence.resident
+    verified = resident.tokens.get(text)
+    if verified is not None:
+        trusted = resident.live.keys.trust.get(verified.claims.issuer)
+        if trusted is not None and _stands(verified.claims, trusted, evidence.now):
+            return _recall(evidence, verified, trusted)
+        resident.tokens.drop(text)
+    claims = verify_token(text, resident.live.keys.trust, evidence.now)
+    if isinstance(claims, UnknownKey):
+        return WantKey(claims.issuer_id, claims.kid, _verify_again)
+    return claims if isinstance(claims, Deny) else _accept(evidence, text, claims)
+
+
+def _verify_again(evidence: Evidence, changed: bool) -> Answer:
+    """Verify once more where the issuer's keys have changed; otherwise no key of the issuer made this token."""
+    text = "" if evidence.credential is None else evidence.credential.text
+    if not changed:
+        return Deny(Reason.TOKEN_KEY_UNKNOWN)
+    claims = verify_token(text, evidence.resident.live.keys.trust, evidence.now)
+    if isinstance(claims, UnknownKey):
+        return Deny(claims.reason)
+    return claims if isinstance(claims, Deny) else _accept(evidence, text, claims)
+
+
+def _stands(claims: Claims, trusted: Trusted, now: int) -> bool:
+    """Tell whether what was verified may be recalled: not expired, and its key still in the issuer's set."""
+    return now < claims.expires and trusted.keys is not None and claims.thumbprint in trusted.keys.thumbprints
+
+
+def _recall(evidence: Evidence, verified: Verified, trusted: Trusted) -> Answer:
+    """Judge a remembered token against the clock.
+
+    Where the issuer has been out of reach for longer than its keys may be used, reads pass on what was verified
+    before, and writes do not (DESIGN section 7).
+    """
+    if evidence.now >= trusted.until and evidence.route.route.access is not Access.READ:
+        return Deny(Reason.IDENTITY_UNAVAILABLE)
+    refusal = judge_times(verified.claims, trusted.issuer, evidence.now)
+    if refusal is not None:
+        return refusal
+    _note(evidence, verified)
+    return None
+
+
+def _accept(evidence: Evidence, text: str, claims: Claims) -> Answer:
+    """Find out whom a token that holds stands for, and remember both."""
+    resident = evidence.resident
+    consumer = resident.snapshot.consumers.get(claims.client_id)
+    tier = _find_tier(resident, claims, consumer)
+    if tier is None:
+        evidence.caller.client_id = claims.client_id
+        return Deny(Reason.CLIENT_UNKNOWN)
+    tenant = consumer.tenant if consumer is not None and consumer.tenant else claims.tenant
+    caller = Caller(Kind.JWT.value, claims.client_id, claims.subject, tier.id, tenant)
+    verified = Verified(claims, caller, consumer, tier, _marks(claims))
+    resident.tokens.put(text, verified)
+    _note(evidence, verified)
+    return None
+
+
+def _find_tier(resident: Resident, claims: Claims, consumer: Consumer | None) -> Tier | None:
+    """Find the tier: that of the registered consumer; for others the one in the token, or the issuer's for strangers.
+
+    An issuer without a tier for strangers has none: its clients have to be registered, whatever their tokens say.
+    """
+    tiers = resident.snapshot.tiers
+    if consumer is not None:
+        return tiers[consumer.tier]
+    issuer = resident.snapshot.issuers.get(claims.issuer_id)
+    if issuer is None or issuer.tier is None:
+        return None
+    return tiers.get(claims.tier) or tiers[issuer.tier]
+
+
+def _marks(claims: Claims) -> tuple[Mark, ...]:
+    return (
+        (Subject.TOKEN, claims.issuer, claims.jti),
+        (Subject.SUBJECT, claims.issuer, claims.subject),
+        (Subject.KEY, claims.issuer, claims.kid),
+    )
+
+
+def _note(evidence: Evidence, verified: Verified) -> None:
+    claims, caller = verified.claims, verified.caller
+    evidence.claims = claims
+    evidence.scopes = claims.scopes
+    evidence.roles = claims.roles
+    evidence.serial = claims.jti
+    evidence.issued = claims.issued
+    evidence.marks = verified.marks
+    evidence.consumer = verified.consumer
+    evidence.tier = verified.tier
+    evidence.caller = Caller(
+        caller.kind, caller.client_id, caller.subject, caller.tier, caller.tenant, evidence.caller.organisation
+    )
+
+
+def _admit_consumer(evidence: Evidence, consumer: Consumer) -> Answer:
+    caller = evidence.caller
+    evidence.consumer = consumer
+    evidence.tier = evidence.resident.snapshot.tiers[consumer.tier]
+    caller.client_id = consumer.client_id
+    caller.tier = consumer.tier
+    caller.tenant = consumer.tenant or caller.tenant
+    return None
+
+
+IDENTIFIERS: dict[Kind, Step] = {
+    Kind.NONE: identify_nobody,
+    Kind.CERTIFICATE: identify_peer,
+    Kind.API_KEY: identify_key,
+    Kind.JWT: identify_token,
+}
+"""Which step verifies which kind. A kind without one is refused."""

@@ -1,0 +1,106 @@
+"""Which quotas a request meets, whose they are, and what a refusal says.
+
+All quotas of a request are spent in one step, all or nothing (bug report R-03). The flood limit stands apart: it is met
+before anybody is known.
+"""
+
+from collections.abc import Sequence
+
+from authz.dimension import name_bucket, name_shard
+from authz.evidence import Answer, Evidence, Spend
+from authz.plan import Metered
+from model.fields import find_tightest, limit_fields
+from model.instant import SECOND, Instant, whole_seconds
+from model.problem import Extension
+from model.quota import Charge, Outcome, Quota
+from model.reason import Reason
+from model.snapshot import Consumer
+from model.verdict import Deny
+
+
+def limit_address(evidence: Evidence) -> Answer:
+    """Spend from the flood limit of the source address, before anything is verified."""
+    flood = evidence.plan.flood if evidence.plan is not None else None
+    return None if flood is None else Spend((_charge(evidence, flood),), _judge_flood)
+
+
+def spend_quotas(evidence: Evidence) -> Answer:
+    """Spend from every quota of the caller's tier and of the route in one step."""
+    metered = _metered(evidence)
+    if not metered:
+        return None
+    return Spend([_charge(evidence, one) for one in metered], _judge_quotas)
+
+
+def _metered(evidence: Evidence) -> tuple[Metered, ...]:
+    plan = evidence.route
+    tier = evidence.tier.id if evidence.tier is not None else ""
+    return plan.metered.get(tier, plan.metered[""])
+
+
+def _judge_flood(evidence: Evidence, outcomes: Sequence[Outcome]) -> Answer:
+    flood = evidence.route.flood
+    if flood is None or all(outcome.allowed for outcome in outcomes) or not flood.limit.quota.enforced:
+        return None
+    return Deny(
+        Reason.ADDRESS_FLOOD,
+        retry_after=whole_seconds(max(outcome.retry_after for outcome in outcomes)),
+        extensions={"violated-policies": [flood.limit.quota.name]},
+    )
+
+
+def _judge_quotas(evidence: Evidence, outcomes: Sequence[Outcome]) -> Answer:
+    """Note how it went, and refuse where an enforced quota did; a trial counts and never refuses."""
+    metered = _metered(evidence)
+    quotas = [_in_force(one.limit.quota, evidence.consumer, evidence.now) for one in metered]
+    met = list(zip(quotas, outcomes, strict=True))
+    refused = [index for index, (quota, outcome) in enumerate(met) if quota.enforced and not outcome.allowed]
+    if not refused:
+        evidence.met = met
+        return None
+    return _refuse([(metered[index], *met[index]) for index in refused], evidence.route.route.answer_fields)
+
+
+def _refuse(refused: list[tuple[Metered, Quota, Outcome]], families: Sequence[str]) -> Deny:
+    """Describe the quota that keeps the caller waiting longest, in the fields and in the document alike (R-08)."""
+    limits = [(quota, outcome) for _, quota, outcome in refused]
+    tightest = find_tightest(limits)
+    metered, quota, outcome = refused[limits.index(tightest)]
+    wait = whole_seconds(outcome.retry_after)
+    extensions: dict[str, Extension] = {
+        "violated-policies": [quota.name for quota, _ in limits],
+        "limit": quota.name,
+        "scope": [dimension.value for dimension in metered.limit.per],
+        "quota": quota.count,
+        "window": -(-quota.period // SECOND),
+        "remaining": 0,
+        "reset": -(-outcome.reset // SECOND),
+        "retry_after": wait,
+    }
+    return Deny(
+        Reason.STREAMS_EXCEEDED if quota.concurrent else Reason.QUOTA_EXCEEDED,
+        retry_after=wait,
+        answer_headers=limit_fields(limits, families),
+        extensions=extensions,
+    )
+
+
+def _charge(evidence: Evidence, metered: Metered) -> Charge:
+    limit = metered.limit
+    quota = _in_force(limit.quota, evidence.consumer, evidence.now)
+    key = (*metered.owner, quota.name, *name_bucket(evidence, limit.per))
+    return Charge(quota, key, limit.cost, name_shard(evidence, limit.per))
+
+
+def _in_force(quota: Quota, consumer: Consumer | None, now: Instant) -> Quota:
+    """Pick the quota itself, or the last override of the consumer under its name that holds at this instant."""
+    if consumer is None or not consumer.overrides:
+        return quota
+    for override in reversed(consumer.overrides):
+        if (
+            override.quota.name == quota.name
+            and (override.since is None or override.since <= now)
+            and (override.until is None or now < override.until)
+        ):
+            return override.quota
+    return quota

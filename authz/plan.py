@@ -1,0 +1,102 @@
+"""A route as a decision reads it: everything about it that can be worked out before a request comes, worked out."""
+
+import ipaddress
+from dataclasses import dataclass
+
+from model.snapshot import Context, Dimension, Kind, Limit, Plane, Route, Snapshot, Tier
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+CREDENTIAL_HEADERS = ("authorization", "x-api-key", "dpop")
+"""The header fields in which a credential, or the proof of one, can arrive."""
+
+CREDENTIAL_QUERY = ("access_token", "api_key")
+"""The query parameters in which clients put credentials (RFC 6750 section 2.3); see `credential.py` for who may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """A limit and the owner of its buckets, the head of their keys: ("tier", id), ("route",) or ("plane", id)."""
+
+    owner: tuple[str, ...]
+    limit: Limit
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A route, its plane, and what follows from the two.
+
+    `kinds` are the credentials accepted here. `remove` are the header names to remove and `remove_prefixes` those
+    known by their beginning ("x-authenticated-"). `metered` holds, for each tier id ("" for none), the limits that its
+    members meet on this route. `flood` is the limit per source address of the plane.
+    """
+
+    route: Route
+    plane: Plane
+    kinds: frozenset[Kind]
+    scopes: frozenset[str]
+    roles: frozenset[str]
+    psd2_roles: frozenset[str]
+    tiers: frozenset[str]
+    networks: tuple[Network, ...]
+    remove: tuple[str, ...]
+    remove_prefixes: tuple[str, ...]
+    metered: dict[str, tuple[Metered, ...]]
+    flood: Metered | None
+
+
+def draw_plans(snapshot: Snapshot) -> dict[str, Plan]:
+    """Work out the plan of every route. Raises KeyError or ValueError for a snapshot that contradicts itself."""
+    return {id_: draw_plan(snapshot, route) for id_, route in snapshot.routes.items()}
+
+
+def draw_plan(snapshot: Snapshot, route: Route) -> Plan:
+    """Work out one plan. Raises KeyError for an unknown plane, ValueError for an address range that is none."""
+    plane = snapshot.planes[route.plane]
+    requirement = route.requirement
+    remove, prefixes = _removals(route, snapshot.remove_headers, snapshot.context)
+    return Plan(
+        route=route,
+        plane=plane,
+        kinds=frozenset(route.credentials or plane.credentials),
+        scopes=frozenset(requirement.scopes),
+        roles=frozenset(requirement.roles),
+        psd2_roles=frozenset(requirement.psd2_roles),
+        tiers=frozenset(requirement.tiers),
+        networks=tuple(ipaddress.ip_network(text) for text in requirement.networks),
+        remove=remove,
+        remove_prefixes=prefixes,
+        metered=_metered(route, snapshot.tiers),
+        flood=_flood(plane),
+    )
+
+
+def _removals(route: Route, identity: tuple[str, ...], context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Split what is to be removed into names and prefixes; identity headers first, then credentials.
+
+    The context header is never among the names where one is set: Envoy applies removals last, and would take away
+    what was just added (bug report H-11). Setting it overwrites whatever came.
+    """
+    names = [name.lower() for name in identity if not name.endswith("*")]
+    names.append(context.header)
+    if route.strip_credentials:
+        names += CREDENTIAL_HEADERS
+    kept = [name for name in dict.fromkeys(names) if not (route.context and name == context.header)]
+    prefixes = tuple(name[:-1].lower() for name in identity if name.endswith("*"))
+    return tuple(kept), prefixes
+
+
+def _metered(route: Route, tiers: dict[str, Tier]) -> dict[str, tuple[Metered, ...]]:
+    own = tuple(Metered(("route",), limit) for limit in route.limits)
+    met = {"": own}
+    for tier in tiers.values():
+        of_tier = tuple(Metered(("tier", tier.id), limit) for limit in tier.limits) if route.tier_limits else ()
+        met[tier.id] = of_tier + own
+    return met
+
+
+def _flood(plane: Plane) -> Metered | None:
+    """Count by address whatever the limit says: it is met before anybody is known."""
+    if plane.flood is None:
+        return None
+    return Metered(("plane", plane.id), Limit(plane.flood.quota, (Dimension.ADDRESS,), plane.flood.cost))

@@ -1,0 +1,152 @@
+"""Bytes of envoy.service.auth.v3 to a Request, and a Verdict to bytes.
+
+What leaves here is well-formed whatever the steps did: a header field that could break out of its line is never
+written, and an answer is either a denial with a status, or an allowance, never something between the two.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from google.protobuf.message import DecodeError
+
+from authz.refusal import write_refusal
+from model.instant import Instant
+from model.request import Request
+from model.verdict import Allow, Deny, Verdict
+from pb import envoy_core_pb2 as core
+from pb import ext_authz_pb2 as pb
+
+ROUTE_EXTENSION = "wardgate.route"
+"""The key of `context_extensions` under which an Envoy route carries its wardgate route id."""
+
+# Envoy takes PERMISSION_DENIED and UNAUTHENTICATED for a decision whatever its runtime flags say; every other code can
+# be taken for a failure of the service, which `failure_mode_allow` would turn into an open door.
+_PERMISSION_DENIED = 7
+_UNAUTHENTICATED = 16
+
+_APPEND = core.HeaderValueOption.APPEND_IF_EXISTS_OR_ADD
+_OVERWRITE = core.HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
+
+# RFC 9110 section 5.6.2, in lower case.
+_TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
+
+
+class CheckMalformed(Exception):
+    """The message is no CheckRequest, or one with text that is not UTF-8 where Envoy promises it."""
+
+
+class HeaderInvalid(Exception):
+    """A step wants to set a header field that would not be one; the text names it and not its value."""
+
+
+def read_check(data: bytes, now: Instant) -> Request:
+    """Read one CheckRequest, received at `now`. Raises CheckMalformed; an empty message is an empty request."""
+    try:
+        attributes = pb.CheckRequest.FromString(data).attributes
+    except DecodeError as error:
+        raise CheckMalformed("not a CheckRequest") from error
+    http = attributes.request.http
+    source = attributes.source
+    raw = http.header_map.headers
+    headers, repeated = _read_raw(raw) if raw else (_read_joined(http.headers.items()), frozenset[str]())
+    return Request(
+        http.method,
+        http.path,
+        http.host,
+        http.scheme,
+        source.address.socket_address.address,
+        headers.get("x-request-id") or http.id,
+        attributes.context_extensions.get(ROUTE_EXTENSION),
+        source.certificate,
+        attributes.tls_session.sni,
+        headers,
+        repeated,
+        now,
+    )
+
+
+def write_verdict(verdict: Verdict, request: Request, style: str = "problem") -> bytes:
+    """Write one CheckResponse. Raises HeaderInvalid where an allowance would set a field that is none."""
+    if isinstance(verdict, Allow):
+        return _write_allow(verdict)
+    return _write_deny(verdict, request, style)
+
+
+def _read_raw(fields: Iterable[core.HeaderValue]) -> tuple[dict[str, str], frozenset[str]]:
+    """Read `header_map`: every field line by itself, so that repetition is seen and not guessed."""
+    headers: dict[str, str] = {}
+    repeated: list[str] = []
+    for field in fields:
+        name = field.key.lower()
+        raw = field.raw_value
+        value = raw.decode("latin-1") if raw else field.value
+        if name in headers:
+            repeated.append(name)
+            value = f"{headers[name]}, {value}"
+        headers[name] = value
+    return headers, frozenset(repeated)
+
+
+def _read_joined(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Read `headers`, into which Envoy without `encode_raw_headers` joins repeated fields with a comma."""
+    return {name.lower(): value for name, value in fields}
+
+
+def _write_allow(allow: Allow) -> bytes:
+    response = pb.CheckResponse()
+    response.status.SetInParent()
+    response.ok_response.MergeFromString(_removals(allow.remove_headers, allow.remove_query))
+    for name, value in allow.set_headers:
+        _check_field(name, value)
+        response.ok_response.headers.append(_option(name, value, _OVERWRITE))
+    for name, value in allow.answer_headers:
+        _check_field(name, value)
+        response.ok_response.response_headers_to_add.append(_option(name, value, _OVERWRITE))
+    return response.SerializeToString()
+
+
+def _write_deny(deny: Deny, request: Request, style: str) -> bytes:
+    refusal = write_refusal(deny, request, style)
+    response = pb.CheckResponse()
+    response.status.code = _UNAUTHENTICATED if refusal.status == 401 else _PERMISSION_DENIED
+    response.status.message = deny.reason.value
+    denied = response.denied_response
+    denied.status.code = refusal.status
+    denied.body = refusal.body
+    for name, value in refusal.headers:
+        # A refusal goes out whatever happens; a field that is none is left out of it.
+        if is_field(name, value):
+            denied.headers.append(_option(name, value, _APPEND if name == "www-authenticate" else _OVERWRITE))
+    return response.SerializeToString()
+
+
+@lru_cache(maxsize=4096)
+def _removals(headers: tuple[str, ...], query: tuple[str, ...]) -> bytes:
+    """Write what an allowance removes: the same for every request of a route, so kept as bytes."""
+    return pb.OkHttpResponse(
+        headers_to_remove=[name for name in headers if _is_name(name)], query_parameters_to_remove=query
+    ).SerializeToString()
+
+
+def _option(
+    name: str, value: str, action: core.HeaderValueOption.HeaderAppendAction.ValueType
+) -> core.HeaderValueOption:
+    return core.HeaderValueOption(header=core.HeaderValue(key=name, value=value), append_action=action)
+
+
+def _check_field(name: str, value: str) -> None:
+    if not is_field(name, value):
+        raise HeaderInvalid(f"{name[:40]!r} is no header field that may be set")
+
+
+def is_field(name: str, value: str) -> bool:
+    """Whether name and value make one header field and nothing else: no pseudo-header, no Host, no line break.
+
+    Values are printable ASCII: everything that is set here is written by the gateway itself.
+    """
+    return _is_name(name) and value.isascii() and value.isprintable()
+
+
+@lru_cache(maxsize=4096)
+def _is_name(name: str) -> bool:
+    return bool(name) and _TOKEN.issuperset(name) and name != "host"
