@@ -67,9 +67,9 @@ class Rule:
 class Node:
     """One level of the tree below one key and value.
 
-    `path` is its place with the domain and `label` without; `pattern` is the value as written, "" for any. `shared` makes all values that fit the pattern spend from one
-    counter. `counted` puts the value of the request into the metric's name. `exact`, `wild` and `any` are the nodes
-    below, by (key, value), by key, and by key.
+    `path` is its place with the domain and `label` without; `pattern` is the value as written, "" for any. `shared`
+    makes all values that fit the pattern spend from one counter. `counted` puts the value of the request into the
+    metric's name. `exact`, `wild` and `any` are the nodes below, by (key, value), by key, and by key.
     """
 
     path: str
@@ -85,6 +85,10 @@ class Node:
     def has_child(self, key: str, value: str) -> bool:
         """Tell whether a node for the key and the value as written ("" for any) stands here already."""
         return key in self.any if not value else (key, value) in self.exact
+
+    def has_children(self) -> bool:
+        """Tell whether the tree goes on below."""
+        return bool(self.any or self.exact)
 
     def add_child(self, key: str, value: str) -> "Node":
         """Add and return the node for a key and a value, "" for any; a `*` in the value fits any run of characters."""

@@ -1,0 +1,199 @@
+"""From a question to charges: which rule each descriptor meets, and what it is to be charged.
+
+Hard limits refuse. Soft ones (quota_mode) refuse only where all of them are used up. Shadow ones never refuse. A
+descriptor that only looks (hits 0) refuses like any other where nothing is left, and counts nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from model.instant import Instant
+from model.quota import Charge, Limiter, Outcome, Quota
+from ratelimit.question import Descriptor, Question, QuestionInvalid
+from ratelimit.rules import Match, Rule, Rules, Unit, unenforce_quota
+
+
+class Counter(Limiter, Protocol):
+    """A limiter that can also be looked into."""
+
+    async def peek(self, charges: Sequence[Charge], now: Instant) -> Sequence[Outcome]:
+        """Tell what a spend of cost 0 would say; nothing is counted."""
+        ...
+
+
+@dataclass(slots=True)
+class Line:
+    """One descriptor of a request under judgement.
+
+    `match` is None where no rule holds; `replaced` names the rule in whose favour this one was dropped. `charge` is
+    None where nothing is counted: without a rule, unlimited, replaced, or with a limit of zero.
+    """
+
+    descriptor: Descriptor
+    match: Match | None = None
+    replaced: str = ""
+    hits: int = 1
+    soft: bool = False
+    charge: Charge | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Whether a limit holds for this descriptor, be it of zero requests."""
+        return self.match is not None and not self.replaced and not self.match.rule.unlimited
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the limit is zero requests, so that there is nothing to count."""
+        return self.limited and self.charge is None
+
+    @property
+    def looks(self) -> bool:
+        """Whether the descriptor asks and does not count."""
+        return self.hits <= 0
+
+    @property
+    def hard(self) -> bool:
+        """Whether the descriptor alone can refuse the request."""
+        return self.match is not None and self.limited and not self.soft and not self.match.rule.shadow
+
+
+def plan_lines(rules: Rules, question: Question, *, all_soft: bool = False) -> list[Line]:
+    """Plan one line for each descriptor, in their order.
+
+    `all_soft` treats every limit as a soft one. Raises QuestionInvalid as envoyproxy/ratelimit does.
+    """
+    if not question.domain:
+        raise QuestionInvalid("rate limit domain must not be empty")
+    if not question.descriptors:
+        raise QuestionInvalid("rate limit descriptor list must not be empty")
+    matches = [_find_match(rules, question.domain, descriptor) for descriptor in question.descriptors]
+    replaced = _list_replaced(match.rule for match in matches if match is not None)
+    return [
+        _plan_line(question, descriptor, match, replaced, all_soft)
+        for descriptor, match in zip(question.descriptors, matches, strict=True)
+    ]
+
+
+def look_first(lines: Sequence[Line]) -> bool:
+    """Tell whether a spend could take from one limit although another refuses, so that all must be looked at first.
+
+    A spend is all or nothing over the hard limits that it charges. It knows nothing of a look, of a limit of zero,
+    or of soft limits that refuse together.
+    """
+    if not any(line.charge is not None and not line.looks for line in lines):
+        return False
+    soft = [line.soft for line in lines if line.limited]
+    return any((line.looks and line.limited) or (line.blocked and line.hard) for line in lines) or (
+        any(soft) and not all(soft)
+    )
+
+
+def list_charges(lines: Iterable[Line], *, looking: bool = False) -> list[Charge]:
+    """List the charges of all lines that count; with `looking` those of all lines, each to be asked about only."""
+    charges = [line.charge for line in lines if line.charge is not None]
+    if looking:
+        return [charge if charge.cost == 0 else replace(charge, cost=0) for charge in charges]
+    return [charge for charge in charges if charge.cost]
+
+
+def is_over(line: Line, outcome: Outcome | None) -> bool:
+    """Tell whether a line is over its limit: refused, or a look that found too little for what it asks about.
+
+    A look asks about one more hit.
+    """
+    if not line.limited:
+        return False
+    if outcome is None:
+        return line.blocked
+    return not outcome.allowed or outcome.remaining < (1 if line.looks else 0)
+
+
+def would_exceed(line: Line, outcome: Outcome | None) -> bool:
+    """Tell from a look whether the spend of a line would be refused."""
+    if outcome is None or line.looks:
+        return is_over(line, outcome)
+    return outcome.remaining < line.hits
+
+
+def list_debts(lines: Sequence[Line], outcomes: Sequence[Outcome | None], *, drain: bool) -> list[Charge]:
+    """List what is still to be charged of hits that have happened already.
+
+    A proxy that learns the cost from the answer (tokens of a model, say) debits it when the stream is done. If a debit
+    greater than what is left counted nothing, the rest would let every later look pass. So a debit of several hits, on
+    its own descriptor, takes all that is left of a soft limit, and with `drain` of any limit.
+    """
+    return [
+        replace(line.charge, cost=outcome.remaining)
+        for line, outcome in zip(lines, outcomes, strict=True)
+        if line.charge is not None
+        and outcome is not None
+        and (drain or line.soft)
+        and (line.descriptor.hits or 0) > outcome.remaining > 0
+        and not outcome.allowed
+    ]
+
+
+def find_refusing(lines: Sequence[Line], over: Sequence[bool]) -> list[bool]:
+    """Tell which lines refuse the request: the hard ones that are over, and all soft ones where all of them are."""
+    soft = [exceeded for line, exceeded in zip(lines, over, strict=True) if _is_quota(line)]
+    exhausted = bool(soft) and all(soft)
+    return [
+        exceeded and (line.hard or (exhausted and _is_quota(line))) for line, exceeded in zip(lines, over, strict=True)
+    ]
+
+
+def _is_quota(line: Line) -> bool:
+    return line.soft and line.match is not None and not line.match.rule.shadow
+
+
+def _find_match(rules: Rules, domain: str, descriptor: Descriptor) -> Match | None:
+    if descriptor.limit is None:
+        return rules.find_match(domain, descriptor.entries)
+    count, number = descriptor.limit
+    try:
+        unit = Unit(number)
+    except ValueError:
+        raise QuestionInvalid(f"rate limit override has no known unit: {number}") from None
+    return rules.make_override(domain, descriptor.entries, count, unit)
+
+
+def _list_replaced(rules: Iterable[Rule]) -> dict[str, str]:
+    """Map the name of each rule that another one replaces to the path of that other one."""
+    return {name: rule.path for rule in rules for name in rule.replaces}
+
+
+def _plan_line(
+    question: Question, descriptor: Descriptor, match: Match | None, replaced: dict[str, str], all_soft: bool
+) -> Line:
+    hits = _count_hits(question, descriptor)
+    if match is None:
+        return Line(descriptor, hits=hits)
+    rule = match.rule
+    if rule.unlimited:
+        return Line(descriptor, match, hits=hits)
+    if rule.name and rule.name in replaced:
+        return Line(descriptor, match, replaced[rule.name], hits)
+    soft = rule.soft or all_soft
+    if not rule.quota.count:
+        return Line(descriptor, match, hits=hits, soft=soft)
+    return Line(descriptor, match, hits=hits, soft=soft, charge=_make_charge(question, match, rule, soft, hits))
+
+
+def _make_charge(question: Question, match: Match, rule: Rule, soft: bool, hits: int) -> Charge:
+    """Make the charge of a line; its principal is the domain, so that one request's counters live on one shard.
+
+    Only there can a spend be all or nothing.
+    """
+    quota: Quota = unenforce_quota(rule.quota) if soft or rule.shadow else rule.quota
+    return Charge(quota, match.key, hits, question.domain)
+
+
+def _count_hits(question: Question, descriptor: Descriptor) -> int:
+    """Count the hits: the descriptor's own, be they 0, otherwise those of the request, which are at least 1.
+
+    Negative hits are a look: what was spent is never given back on a proxy's word.
+    """
+    if descriptor.negative:
+        return 0
+    return max(question.hits, 1) if descriptor.hits is None else descriptor.hits
