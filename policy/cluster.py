@@ -1,0 +1,186 @@
+"""Clusters: the upstreams of the document and the sidecar itself."""
+
+from envoy_data_plane.envoy.config.cluster import v3 as cluster
+from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.config.endpoint import v3 as endpoint
+from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
+from envoy_data_plane.envoy.extensions.upstreams.http import v3 as protocols
+
+from model.instant import SECOND
+from policy.gateway import Document
+from policy.scalar import Address
+from policy.typed import exact, extension, pack, socket, span
+from policy.upstream import Breaker, Health, Outliers, Upstream, UpstreamTls
+
+SIDECAR = "wardgate"
+_PROTOCOL_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+_BALANCING = {
+    "least-request": cluster.ClusterLbPolicy.LEAST_REQUEST,
+    "round-robin": cluster.ClusterLbPolicy.ROUND_ROBIN,
+    "random": cluster.ClusterLbPolicy.RANDOM,
+}
+# Pings keep a connection through idle times and notice a dead peer. gRPC servers that punish pings more frequent than
+# every 10 s (GOAWAY too_many_pings) are served by an interval well above it.
+_KEEPALIVE = core.KeepaliveSettings(interval=span(30 * SECOND), timeout=span(5 * SECOND))
+
+
+def sidecar_cluster(document: Document) -> cluster.Cluster:
+    """Write the cluster of wardgate itself, which may never have less room than the upstreams together."""
+    breakers = [upstream.breaker for upstream in document.upstreams.values()]
+    room = max(16_384, sum(breaker.requests for breaker in breakers))
+    breaker = Breaker.model_construct(connections=4096, pending=room, requests=room, retries=1)
+    return _cluster(
+        SIDECAR,
+        document.sockets(),
+        breaker,
+        connect_timeout=SECOND // 4,
+        idle_timeout=3600 * SECOND,
+        http2=True,
+    )
+
+
+def upstream_cluster(name: str, upstream: Upstream, document: Document) -> cluster.Cluster:
+    """Write the cluster of one upstream."""
+    built = _cluster(
+        name,
+        upstream.endpoints,
+        upstream.breaker,
+        connect_timeout=upstream.connect_timeout,
+        idle_timeout=upstream.idle_timeout,
+        http2=upstream.protocol != "http",
+    )
+    built.lb_policy = _BALANCING[upstream.balancing]
+    built.per_connection_buffer_limit_bytes = 1 << 20
+    if upstream.tls is not None:
+        built.transport_socket = _transport(upstream.tls, document, http2=upstream.protocol != "http")
+    if upstream.outliers is not None:
+        built.outlier_detection = _outliers(upstream.outliers)
+    if upstream.health is not None:
+        built.health_checks = [_health(upstream.health)]
+    return built
+
+
+def _cluster(
+    name: str,
+    endpoints: tuple[Address, ...],
+    breaker: Breaker,
+    *,
+    connect_timeout: int,
+    idle_timeout: int,
+    http2: bool,
+) -> cluster.Cluster:
+    named = any(not address.numeric for address in endpoints)
+    kind = cluster.ClusterDiscoveryType.STRICT_DNS if named else cluster.ClusterDiscoveryType.STATIC
+    built = cluster.Cluster(
+        name=name,
+        type=kind,
+        connect_timeout=span(connect_timeout),
+        lb_policy=cluster.ClusterLbPolicy.LEAST_REQUEST,
+        load_assignment=_endpoints(name, endpoints),
+        circuit_breakers=_breakers(breaker),
+        typed_extension_protocol_options={_PROTOCOL_OPTIONS: pack(_protocol(idle_timeout, http2=http2))},
+    )
+    if named:
+        # Records of container platforms have long lives and short truths.
+        built.dns_refresh_rate = span(5 * SECOND)
+        built.dns_failure_refresh_rate = cluster.ClusterRefreshRate(
+            base_interval=span(SECOND), max_interval=span(5 * SECOND)
+        )
+        built.dns_lookup_family = cluster.ClusterDnsLookupFamily.V4_PREFERRED
+    return built
+
+
+def _endpoints(name: str, endpoints: tuple[Address, ...]) -> endpoint.ClusterLoadAssignment:
+    hosts = [
+        endpoint.LbEndpoint(endpoint=endpoint.Endpoint(address=socket(address))) for address in endpoints
+    ]
+    return endpoint.ClusterLoadAssignment(
+        cluster_name=name, endpoints=[endpoint.LocalityLbEndpoints(lb_endpoints=hosts)]
+    )
+
+
+def _breakers(breaker: Breaker) -> cluster.CircuitBreakers:
+    thresholds = [
+        cluster.CircuitBreakersThresholds(
+            priority=priority,
+            max_connections=breaker.connections,
+            max_pending_requests=breaker.pending,
+            max_requests=breaker.requests,
+            max_retries=breaker.retries,
+            track_remaining=True,
+        )
+        for priority in (core.RoutingPriority.DEFAULT, core.RoutingPriority.HIGH)
+    ]
+    return cluster.CircuitBreakers(thresholds=thresholds)
+
+
+def _protocol(idle_timeout: int, *, http2: bool) -> protocols.HttpProtocolOptions:
+    explicit = protocols.HttpProtocolOptionsExplicitHttpConfig()
+    if http2:
+        explicit.http2_protocol_options = core.Http2ProtocolOptions(
+            connection_keepalive=_KEEPALIVE,
+            initial_stream_window_size=1 << 20,
+            initial_connection_window_size=4 << 20,
+        )
+    else:
+        explicit.http_protocol_options = core.Http1ProtocolOptions()
+    return protocols.HttpProtocolOptions(
+        common_http_protocol_options=core.HttpProtocolOptions(idle_timeout=span(idle_timeout)),
+        explicit_http_config=explicit,
+    )
+
+
+def _transport(settings: UpstreamTls, document: Document, *, http2: bool) -> core.TransportSocket:
+    name = tls.SubjectAltNameMatcher(
+        san_type=tls.SubjectAltNameMatcherSanType.DNS, matcher=exact(settings.server_name, ignore_case=True)
+    )
+    common = tls.CommonTlsContext(
+        tls_params=tls_1_3(),
+        alpn_protocols=["h2" if http2 else "http/1.1"],
+        validation_context=tls.CertificateValidationContext(
+            trusted_ca=core.DataSource(filename=document.file(settings.trust)), match_typed_subject_alt_names=[name]
+        ),
+    )
+    if settings.certificate is not None and settings.key is not None:
+        common.tls_certificates = [pair(document.file(settings.certificate), document.file(settings.key))]
+    context = tls.UpstreamTlsContext(common_tls_context=common, sni=settings.server_name)
+    return core.TransportSocket(name="envoy.transport_sockets.tls", typed_config=pack(context))
+
+
+def tls_1_3() -> tls.TlsParameters:
+    """Allow TLS 1.3 and nothing else."""
+    version = tls.TlsParametersTlsProtocol.TLSv1_3
+    return tls.TlsParameters(tls_minimum_protocol_version=version, tls_maximum_protocol_version=version)
+
+
+def pair(certificate: str, key: str) -> tls.TlsCertificate:
+    """Name a certificate chain and its key, both files."""
+    return tls.TlsCertificate(
+        certificate_chain=core.DataSource(filename=certificate), private_key=core.DataSource(filename=key)
+    )
+
+
+def _outliers(outliers: Outliers) -> cluster.OutlierDetection:
+    return cluster.OutlierDetection(
+        consecutive_5xx=outliers.consecutive_failures,
+        consecutive_gateway_failure=outliers.consecutive_failures,
+        enforcing_consecutive_gateway_failure=100,
+        enforcing_success_rate=0,
+        interval=span(outliers.interval),
+        base_ejection_time=span(outliers.eject),
+        max_ejection_percent=outliers.most,
+    )
+
+
+def _health(health: Health) -> core.HealthCheck:
+    built = core.HealthCheck(
+        timeout=span(health.timeout),
+        interval=span(health.interval),
+        unhealthy_threshold=health.unhealthy,
+        healthy_threshold=health.healthy,
+    )
+    if health.path is not None:
+        built.http_health_check = core.HealthCheckHttpHealthCheck(path=health.path)
+    else:
+        built.grpc_health_check = core.HealthCheckGrpcHealthCheck(service_name=health.service or "")
+    return built

@@ -1,0 +1,170 @@
+"""The HTTP filters of a plane, in their order, and what a route says to each of them.
+
+cors answers preflights, which carry no credential; rbac refuses URLs that are too long; ext_authz asks the sidecar;
+buffer bounds bodies, only of callers who may call; ext_proc and the transcoder run where a route asks for them.
+"""
+
+from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.config.rbac import v3 as rbac
+from envoy_data_plane.envoy.extensions.filters.http.buffer import v3 as buffer
+from envoy_data_plane.envoy.extensions.filters.http.cors import v3 as cors
+from envoy_data_plane.envoy.extensions.filters.http.ext_authz import v3 as ext_authz
+from envoy_data_plane.envoy.extensions.filters.http.ext_proc import v3 as ext_proc
+from envoy_data_plane.envoy.extensions.filters.http.grpc_json_transcoder import v3 as transcoder
+from envoy_data_plane.envoy.extensions.filters.http.rbac import v3 as rbac_filter
+from envoy_data_plane.envoy.extensions.filters.http.router import v3 as router
+from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
+from envoy_data_plane.envoy.type import v3 as envoy_type
+from envoy_data_plane.google.api.expr import v1alpha1 as cel
+from envoy_data_plane.google.protobuf import Any
+
+from policy.cluster import SIDECAR
+from policy.descriptor import cut_descriptors
+from policy.gateway import Document
+from policy.plane import Cors
+from policy.route import Route
+from policy.typed import exact, grpc, pack, regex, span
+
+CORS = "envoy.filters.http.cors"
+AUTHORITY = "envoy.filters.http.ext_authz"
+PROCESSOR = "envoy.filters.http.ext_proc"
+TRANSCODER = "envoy.filters.http.grpc_json_transcoder"
+BUFFER = "envoy.filters.http.buffer"
+LABEL = "wardgate.route"
+
+# What ext_proc is told beside the headers: the route's name is its wardgate id.
+_ATTRIBUTES = ["xds.route_name", "request.id"]
+
+
+def http_filters(document: Document) -> list[hcm.HttpFilter]:
+    """List the filters of a plane. ext_proc and the transcoder are disabled until a route enables them."""
+    limit = document.limits.body
+    return [
+        hcm.HttpFilter(name=CORS, typed_config=pack(cors.Cors())),
+        hcm.HttpFilter(name="envoy.filters.http.rbac", typed_config=pack(_url_limit(document.limits.url))),
+        hcm.HttpFilter(name=AUTHORITY, typed_config=pack(_authority(document))),
+        hcm.HttpFilter(name=BUFFER, typed_config=pack(buffer.Buffer(max_request_bytes=limit))),
+        hcm.HttpFilter(name=PROCESSOR, typed_config=pack(_processor(document)), disabled=True),
+        hcm.HttpFilter(
+            name=TRANSCODER, typed_config=pack(transcoder.GrpcJsonTranscoder(proto_descriptor_bin=b"")), disabled=True
+        ),
+        hcm.HttpFilter(
+            name="envoy.filters.http.router", typed_config=pack(router.Router(suppress_envoy_headers=True))
+        ),
+    ]
+
+
+def route_filters(route: Route, document: Document) -> dict[str, Any]:
+    """Say what one route wants of the filters. Nothing here can switch ext_authz off."""
+    settings = {AUTHORITY: label(route.id)}
+    if route.stream:
+        settings[BUFFER] = pack(buffer.BufferPerRoute(disabled=True))
+    elif route.body is not None:
+        settings[BUFFER] = pack(buffer.BufferPerRoute(buffer=buffer.Buffer(max_request_bytes=route.body)))
+    if route.responses is not None:
+        settings[PROCESSOR] = pack(ext_proc.ExtProcPerRoute(overrides=ext_proc.ExtProcOverrides(processing_mode=_mode())))
+    if route.transcode:
+        settings[TRANSCODER] = pack(_transcoder(route, document))
+    if route.cors is not None:
+        settings[CORS] = pack(cors_policy(route.cors))
+    return settings
+
+
+def label(route: str) -> Any:
+    """Tell ext_authz the wardgate id of a route."""
+    settings = ext_authz.CheckSettings(context_extensions={LABEL: route}, disable_request_body_buffering=True)
+    return pack(ext_authz.ExtAuthzPerRoute(check_settings=settings))
+
+
+def cors_policy(policy: Cors) -> cors.CorsPolicy:
+    """Write the cross-origin rules. `*` in an origin stands for letters, digits, dots and hyphens."""
+    return cors.CorsPolicy(
+        allow_origin_string_match=[
+            regex(origin.replace(".", r"\.").replace("*", "[A-Za-z0-9.-]+")) if "*" in origin else exact(origin)
+            for origin in policy.origins
+        ],
+        allow_methods=", ".join(policy.methods),
+        allow_headers=", ".join(policy.headers),
+        expose_headers=", ".join(policy.expose),
+        max_age=str(policy.max_age // 1_000_000_000),
+        allow_credentials=policy.credentials,
+    )
+
+
+def _authority(document: Document) -> ext_authz.ExtAuthz:
+    return ext_authz.ExtAuthz(
+        grpc_service=grpc(SIDECAR, document.sidecar.timeout),
+        transport_api_version=core.ApiVersion.V3,
+        failure_mode_allow=False,
+        status_on_error=envoy_type.HttpStatus(code=envoy_type.StatusCode.ServiceUnavailable),
+        clear_route_cache=False,
+        validate_mutations=True,
+        include_peer_certificate=True,
+        include_tls_session=True,
+        encode_raw_headers=True,
+        stat_prefix=SIDECAR,
+    )
+
+
+def _processor(document: Document) -> ext_proc.ExternalProcessor:
+    return ext_proc.ExternalProcessor(
+        # Its deadline would bound the whole stream: each message has its own.
+        grpc_service=core.GrpcService(envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=SIDECAR)),
+        failure_mode_allow=False,
+        processing_mode=_mode(),
+        message_timeout=span(document.sidecar.process_timeout),
+        max_message_timeout=span(document.sidecar.process_timeout),
+        request_attributes=_ATTRIBUTES,
+        response_attributes=_ATTRIBUTES,
+        route_cache_action=ext_proc.ExternalProcessorRouteCacheAction.RETAIN,
+        stat_prefix=SIDECAR,
+    )
+
+
+def _mode() -> ext_proc.ProcessingMode:
+    header, body = ext_proc.ProcessingModeHeaderSendMode, ext_proc.ProcessingModeBodySendMode
+    return ext_proc.ProcessingMode(
+        request_header_mode=header.SKIP,
+        response_header_mode=header.SEND,
+        request_body_mode=body.NONE,
+        response_body_mode=body.NONE,
+        request_trailer_mode=header.SKIP,
+        response_trailer_mode=header.SKIP,
+    )
+
+
+def _transcoder(route: Route, document: Document) -> transcoder.GrpcJsonTranscoder:
+    upstream = document.upstreams[route.targets[0]]
+    problems = route.responses is not None and route.responses.problems
+    return transcoder.GrpcJsonTranscoder(
+        proto_descriptor_bin=cut_descriptors(document.content(upstream.descriptors or ""), upstream.services),
+        services=list(upstream.services),
+        match_incoming_request_route=True,
+        # Where ext_proc writes the problem document it needs the gRPC status as headers; elsewhere Envoy writes JSON.
+        convert_grpc_status=not problems,
+        request_validation_options=transcoder.GrpcJsonTranscoderRequestValidationOptions(
+            reject_unknown_method=True, reject_unknown_query_parameters=True, reject_binding_body_field_collisions=True
+        ),
+        print_options=transcoder.GrpcJsonTranscoderPrintOptions(
+            always_print_primitive_fields=True, preserve_proto_field_names=True, stream_newline_delimited=True
+        ),
+        max_request_body_size=document.limits.body if route.body is None else route.body,
+        max_response_body_size=upstream.response,
+    )
+
+
+def _url_limit(most: int) -> rbac_filter.Rbac:
+    """Deny where `size(request.path) > most`, written as the CEL syntax tree that the filter takes."""
+    path = cel.Expr(
+        select_expr=cel.ExprSelect(
+            operand=cel.Expr(ident_expr=cel.ExprIdent(name="request")), field="path"
+        )
+    )
+    size = cel.Expr(call_expr=cel.ExprCall(function="size", args=[path]))
+    longer = cel.ExprCall(function="_>_", args=[size, cel.Expr(const_expr=cel.Constant(int64_value=most))])
+    policy = rbac.Policy(
+        permissions=[rbac.Permission(any=True)],
+        principals=[rbac.Principal(any=True)],
+        condition=cel.Expr(call_expr=longer),
+    )
+    return rbac_filter.Rbac(rules=rbac.Rbac(action=rbac.RbacAction.DENY, policies={"url-too-long": policy}))

@@ -1,0 +1,147 @@
+"""Route configurations: one per plane, each route labelled with its wardgate id."""
+
+import re
+
+from envoy_data_plane.envoy.config.route import v3 as config
+from envoy_data_plane.envoy.extensions.path.match.uri_template import v3 as template
+from envoy_data_plane.envoy.type import v3 as envoy_type
+from envoy_data_plane.envoy.type.matcher import v3 as matcher
+
+from policy.filters import AUTHORITY, CORS, cors_policy, label, route_filters
+from policy.gateway import Document
+from policy.plane import Plane
+from policy.route import Match, Retry, Route
+from policy.typed import exact, extension, header, pack, regex, span
+
+_RETRY_ON = {
+    "connect-failure": "connect-failure",
+    "refused-stream": "refused-stream",
+    "reset": "reset",
+    "gateway-error": "gateway-error",
+}
+
+
+def route_configuration(name: str, plane: Plane, document: Document) -> config.RouteConfiguration:
+    """Write the routes of a plane, in the order of the document, then one 405 for every path that they serve."""
+    routes = [route for route in document.routes if route.plane == name]
+    host = config.VirtualHost(
+        name=name,
+        domains=list(plane.hosts),
+        routes=[*(_route(route, document) for route in routes), *_wrong_methods(routes)],
+        include_request_attempt_count=False,
+        typed_per_filter_config={CORS: pack(cors_policy(plane.cors))} if plane.cors is not None else {},
+    )
+    return config.RouteConfiguration(
+        name=name,
+        virtual_hosts=[host],
+        validate_clusters=False,
+        # What a route says wins over its host, so that nothing said once can undo what was said closer.
+        most_specific_header_mutations_wins=True,
+    )
+
+
+def _route(route: Route, document: Document) -> config.Route:
+    return config.Route(
+        name=route.id,
+        match=_match(route.match, route.match.methods),
+        route=_action(route, document),
+        typed_per_filter_config=route_filters(route, document),
+    )
+
+
+def _match(match: Match, methods: tuple[str, ...]) -> config.RouteMatch:
+    headers = [config.HeaderMatcher(name=name, string_match=exact(value)) for name, value in match.headers.items()]
+    if methods:
+        alternatives = exact(methods[0]) if len(methods) == 1 else regex("|".join(methods))
+        headers.append(config.HeaderMatcher(name=":method", string_match=alternatives))
+    if match.hosts:
+        hosts = exact(match.hosts[0], ignore_case=True) if len(match.hosts) == 1 else _any_host(match.hosts)
+        headers.append(config.HeaderMatcher(name=":authority", string_match=hosts))
+    built = config.RouteMatch(headers=headers)
+    if match.prefix is not None:
+        _set_prefix(built, match.prefix)
+    elif "{" in (match.path or ""):
+        policy = template.UriTemplateMatchConfig(path_template=match.path or "")
+        built.path_match_policy = extension("envoy.path.match.uri_template.uri_template_matcher", policy)
+    else:
+        built.path = match.path or ""
+    return built
+
+
+def _set_prefix(built: config.RouteMatch, prefix: str) -> None:
+    """Match whole segments: /api/admin is no prefix of /api/administrator."""
+    if prefix == "/":
+        built.prefix = "/"
+    else:
+        built.path_separated_prefix = prefix.rstrip("/")
+
+
+def _any_host(hosts: tuple[str, ...]) -> matcher.StringMatcher:
+    return regex("(?i)(?:" + "|".join(map(re.escape, hosts)) + ")")
+
+
+def _action(route: Route, document: Document) -> config.RouteAction:
+    upstream = document.upstreams[route.targets[0]]
+    timeout = upstream.timeout if route.timeout is None else route.timeout
+    action = config.RouteAction(
+        timeout=span(timeout),
+        cluster_not_found_response_code=config.RouteActionClusterNotFoundResponseCode.SERVICE_UNAVAILABLE,
+        retry_policy=_retry(route),
+        request_mirror_policies=list(map(_mirror, route.mirrors)),
+    )
+    if route.idle_timeout is not None:
+        action.idle_timeout = span(route.idle_timeout)
+    if upstream.protocol == "grpc" and not route.transcode:
+        # A gRPC caller's own deadline may shorten the budget and never lengthen it.
+        action.max_stream_duration = config.RouteActionMaxStreamDuration(grpc_timeout_header_max=span(timeout))
+    if route.rewrite is not None:
+        action.prefix_rewrite = route.rewrite
+    if route.split:
+        clusters = [
+            config.WeightedClusterClusterWeight(name=name, weight=weight) for name, weight in route.split.items()
+        ]
+        action.weighted_clusters = config.WeightedCluster(clusters=clusters)
+    else:
+        action.cluster = route.targets[0]
+    return action
+
+
+def _retry(route: Route) -> config.RetryPolicy | None:
+    """Retry once where the connection of a safe request could not be made; otherwise only what the document says."""
+    retry = route.retry
+    if retry is None and route.match.safe and not route.stream:
+        retry = Retry()
+    if retry is None or retry.attempts == 0:
+        return None
+    return config.RetryPolicy(
+        retry_on=",".join(retry.on),
+        num_retries=retry.attempts,
+        per_try_timeout=None if retry.per_try is None else span(retry.per_try),
+    )
+
+
+def _mirror(mirror: object) -> config.RouteActionRequestMirrorPolicy:
+    raise AssertionError(mirror)
+
+
+def _wrong_methods(routes: list[Route]) -> list[config.Route]:
+    """Answer 405 with `Allow` (RFC 9110 section 15.5.6) where a path is served, but not by this method.
+
+    The label is that of the first route of the path, so that even this answer is given only to who may ask.
+    """
+    groups: dict[str, list[Route]] = {}
+    for route in routes:
+        match = route.match
+        groups.setdefault(repr((match.path, match.prefix, match.headers, match.hosts)), []).append(route)
+    return [_wrong_method(group) for group in groups.values() if all(route.match.methods for route in group)]
+
+
+def _wrong_method(group: list[Route]) -> config.Route:
+    methods = sorted({method for route in group for method in route.match.methods})
+    return config.Route(
+        name=f"{group[0].id}.method",
+        match=_match(group[0].match, ()),
+        direct_response=config.DirectResponseAction(status=405),
+        response_headers_to_add=[header("allow", ", ".join(methods))],
+        typed_per_filter_config={AUTHORITY: label(group[0].id)},
+    )
