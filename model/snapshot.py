@@ -198,11 +198,10 @@ class Route:
     """A route as the sidecar knows it: Envoy matched it, the sidecar judges it.
 
     `plane` is the plane it lives on. `credentials` empty means those of the plane. `audience` is the `aud` of the
-    caller context, the upstream's name by default. `context` False sends no caller context; `context_per_request` binds each context to its
-    request, at the price of a signature per request (see docs/decisions). `strip_credentials`
-    removes the credential before the upstream sees the request. `answer_fields` are the rate limit header families
-    that an answer carries ("draft", "remaining", "x-ratelimit", "ratelimit-legacy"); `error_style` is "problem" or
-    "tpp-messages".
+    caller context, the upstream's name by default. `context` False sends no caller context; `context_per_request`
+    binds each context to its request, at the price of a signature each. `strip_credentials` removes the credential
+    before the upstream sees the request. `answer_fields` are the rate limit header families that an answer carries
+    ("draft", "remaining", "x-ratelimit", "ratelimit-legacy"); `error_style` is "problem" or "tpp-messages".
     """
 
     id: str
