@@ -126,7 +126,7 @@ class RevocationFeed:
 
     async def close(self) -> None:
         """End the background task and take this sidecar out of the coverage."""
-        # A cancellation that meets the own time-out of the client can come out as that time-out: the flag ends the loop.
+        # A cancellation can come out as the time-out of the client that it met: then the flag ends the loop.
         self._closing = True
         if self._task is not None:
             self._task.cancel()

@@ -28,6 +28,7 @@ _PADDING = (b"", None, b"==", b"=")
 # The last letter must leave the bits that encode nothing at zero (RFC 4648 section 3.5), or tokens are malleable.
 _LAST = (None, None, frozenset(b"AQgw"), frozenset(b"AEIMQUYcgkosw048"))
 _EMBEDDED = frozenset(("jwk", "jku", "x5u", "x5c"))
+_REMOTE = _EMBEDDED - {"jwk"}
 _CRITICAL = frozenset(("crit", "b64"))
 
 
@@ -86,21 +87,22 @@ def read_object(raw: bytes) -> dict[str, object]:
     return value
 
 
-def read_compact(text: str) -> Compact | Deny:
+def read_compact(text: str, *, embedded: bool = False) -> Compact | Deny:
     """Take a compact JWS apart (RFC 7515 sections 3.1, 4.1 and 5.2), looking at no key.
 
     Refused: more than TOKEN_LIMIT characters, anything but three parts (a JWE has five), a header that brings its own
     key or names where to find it (RFC 8725 section 3.10), and any critical extension, as none is implemented.
+    `embedded` lets a `jwk` header through, for the one kind of JWS that has to bring its key (RFC 9449 section 4.2).
     """
     if len(text) > TOKEN_LIMIT:
         return Deny(Reason.TOKEN_TOO_LARGE)
     try:
-        return _read_parts(text.encode("ascii"))
+        return _read_parts(text.encode("ascii"), _REMOTE if embedded else _EMBEDDED)
     except ValueError:
         return Deny(Reason.TOKEN_MALFORMED)
 
 
-def _read_parts(octets: bytes) -> Compact | Deny:
+def _read_parts(octets: bytes, forbidden: frozenset[str]) -> Compact | Deny:
     signed, dot, signature = octets.rpartition(b".")
     first, second, payload = signed.partition(b".")
     if not dot or not second or b"." in payload:
@@ -111,7 +113,7 @@ def _read_parts(octets: bytes) -> Compact | Deny:
     header = read_object(raw)
     if not _CRITICAL.isdisjoint(header):
         return Deny(Reason.TOKEN_CRITICAL)
-    if not _EMBEDDED.isdisjoint(header):
+    if not forbidden.isdisjoint(header):
         return Deny(Reason.TOKEN_KEY_EMBEDDED)
     return Compact(
         header,
