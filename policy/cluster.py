@@ -91,9 +91,7 @@ def _cluster(
 
 
 def _endpoints(name: str, endpoints: tuple[Address, ...]) -> endpoint.ClusterLoadAssignment:
-    hosts = [
-        endpoint.LbEndpoint(endpoint=endpoint.Endpoint(address=socket(address))) for address in endpoints
-    ]
+    hosts = [endpoint.LbEndpoint(endpoint=endpoint.Endpoint(address=socket(address))) for address in endpoints]
     return endpoint.ClusterLoadAssignment(
         cluster_name=name, endpoints=[endpoint.LocalityLbEndpoints(lb_endpoints=hosts)]
     )

@@ -28,7 +28,9 @@ def cut_descriptors(data: bytes, services: tuple[str, ...]) -> bytes:
     return FileDescriptorSet(file=kept.values()).SerializeToString(deterministic=True)
 
 
-def _keep(file: FileDescriptorProto, files: dict[str, FileDescriptorProto], kept: dict[str, FileDescriptorProto]) -> None:
+def _keep(
+    file: FileDescriptorProto, files: dict[str, FileDescriptorProto], kept: dict[str, FileDescriptorProto]
+) -> None:
     if file.name in kept:
         return
     for name in file.dependency:

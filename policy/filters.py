@@ -48,9 +48,7 @@ def http_filters(document: Document) -> list[hcm.HttpFilter]:
         hcm.HttpFilter(
             name=TRANSCODER, typed_config=pack(transcoder.GrpcJsonTranscoder(proto_descriptor_bin=b"")), disabled=True
         ),
-        hcm.HttpFilter(
-            name="envoy.filters.http.router", typed_config=pack(router.Router(suppress_envoy_headers=True))
-        ),
+        hcm.HttpFilter(name="envoy.filters.http.router", typed_config=pack(router.Router(suppress_envoy_headers=True))),
     ]
 
 
@@ -62,7 +60,9 @@ def route_filters(route: Route, document: Document) -> dict[str, Any]:
     elif route.body is not None:
         settings[BUFFER] = pack(buffer.BufferPerRoute(buffer=buffer.Buffer(max_request_bytes=route.body)))
     if route.responses is not None:
-        settings[PROCESSOR] = pack(ext_proc.ExtProcPerRoute(overrides=ext_proc.ExtProcOverrides(processing_mode=_mode())))
+        settings[PROCESSOR] = pack(
+            ext_proc.ExtProcPerRoute(overrides=ext_proc.ExtProcOverrides(processing_mode=_mode()))
+        )
     if route.transcode:
         settings[TRANSCODER] = pack(_transcoder(route, document))
     if route.cors is not None:
@@ -156,9 +156,7 @@ def _transcoder(route: Route, document: Document) -> transcoder.GrpcJsonTranscod
 def _url_limit(most: int) -> rbac_filter.Rbac:
     """Deny where `size(request.path) > most`, written as the CEL syntax tree that the filter takes."""
     path = cel.Expr(
-        select_expr=cel.ExprSelect(
-            operand=cel.Expr(ident_expr=cel.ExprIdent(name="request")), field="path"
-        )
+        select_expr=cel.ExprSelect(operand=cel.Expr(ident_expr=cel.ExprIdent(name="request")), field="path")
     )
     size = cel.Expr(call_expr=cel.ExprCall(function="size", args=[path]))
     longer = cel.ExprCall(function="_>_", args=[size, cel.Expr(const_expr=cel.Constant(int64_value=most))])

@@ -22,9 +22,10 @@ _OURS = f"{_DETAILS} == 'ext_authz_denied' || {_DETAILS}.startsWith('ext_proc_wa
 _MAPPERS: tuple[tuple[str, Reason], ...] = (
     (f"{_DETAILS} == 'ext_authz_error' || {_DETAILS}.startsWith('ext_proc')", Reason.POLICY_UNAVAILABLE),
     (f"{_DETAILS}.startsWith('rbac_access_denied')", Reason.URL_TOO_LONG),
-    (f"{_DETAILS} == 'overload' || {_DETAILS} == 'upstream_max_stream_duration_reached'", Reason.UPSTREAM_TIMEOUT),
+    (f"{_DETAILS}.contains('overload')", Reason.OVERLOADED),
+    (f"{_DETAILS} == 'upstream_max_stream_duration_reached'", Reason.UPSTREAM_TIMEOUT),
     ("response.code == 504", Reason.UPSTREAM_TIMEOUT),
-    ("response.code == 503 && (response.flags & 4096) != 0", Reason.UPSTREAM_OVERLOADED),
+    (f"response.code == 503 && {_DETAILS}.contains('overflow')", Reason.UPSTREAM_OVERLOADED),
     ("response.code == 503", Reason.UPSTREAM_UNREACHABLE),
     ("response.code == 413", Reason.REQUEST_TOO_LARGE),
     ("response.code == 431", Reason.HEADERS_TOO_LARGE),
