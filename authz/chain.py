@@ -7,10 +7,10 @@ and folds time, strength and trust into one failure.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-
 from authz.constraints import names_permitted
-from authz.parsed import Parsed
+from authz.parsed import Name, Parsed
+from authz.policies import policies_hold
+from authz.signature import signature_holds
 from model.instant import Instant
 from model.reason import Reason
 from model.verdict import Deny
@@ -37,7 +37,7 @@ class _Search:
 
     now: Instant
     anchors: frozenset[bytes]
-    issuers: dict[bytes, list[Parsed]]
+    issuers: dict[Name, list[Parsed]]
     signatures: int = MAX_SIGNATURES
     refusal: Deny = field(default_factory=lambda: Deny(Reason.CERTIFICATE_UNTRUSTED))
 
@@ -48,7 +48,7 @@ def build_path(leaf: Parsed, presented: Iterable[Parsed], anchors: Sequence[Pars
     Refusals: CERTIFICATE_UNTRUSTED, CERTIFICATE_WEAK, and CERTIFICATE_EXPIRED or CERTIFICATE_NOT_YET_VALID where a path
     exists whose only fault is the time.
     """
-    issuers: dict[bytes, list[Parsed]] = {}
+    issuers: dict[Name, list[Parsed]] = {}
     for certificate in (*anchors, *presented):
         issuers.setdefault(certificate.subject, []).append(certificate)
     search = _Search(now, frozenset(anchor.der for anchor in anchors), issuers)
@@ -87,11 +87,16 @@ def may_issue(issuer: Parsed, path: Sequence[Parsed]) -> bool:
 
 def signed_by(certificate: Parsed, issuer: Parsed) -> bool:
     """Whether the issuer's key made the certificate's signature, and the names fit."""
-    try:
-        certificate.certificate.verify_directly_issued_by(issuer.certificate)
-    except (InvalidSignature, ValueError, TypeError, UnsupportedAlgorithm):
+    if certificate.issuer != issuer.subject or certificate.weak_digest:
         return False
-    return True
+    signed = certificate.certificate
+    return signature_holds(
+        issuer.certificate.public_key(),
+        signed.signature,
+        signed.tbs_certificate_bytes,
+        signed.signature_hash_algorithm,
+        signed.signature_algorithm_parameters,
+    )
 
 
 def _signed(search: _Search, certificate: Parsed, issuer: Parsed) -> bool:
@@ -101,6 +106,9 @@ def _signed(search: _Search, certificate: Parsed, issuer: Parsed) -> bool:
 
 def _close(search: _Search, path: tuple[Parsed, ...]) -> Path | None:
     """Close a complete path: judge strength and time over all of it."""
+    if not policies_hold([(each.policies, each.self_issued) for each in path[:-1]]):
+        search.refusal = Deny(Reason.CERTIFICATE_UNTRUSTED, "An issuer demands a certificate policy that is missing.")
+        return None
     weak = next((each.weak_key for each in path if each.weak_key), "") or next(
         (each.weak_digest for each in path[:-1] if each.weak_digest), ""
     )

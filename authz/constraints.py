@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from cryptography import x509
 
-from authz.parsed import Parsed
+from authz.parsed import Parsed, fold_name
 
 EMAIL = x509.NameOID.EMAIL_ADDRESS
 
@@ -55,8 +55,7 @@ def _within(name: x509.GeneralName, subtree: x509.GeneralName, *, exact: bool) -
     if isinstance(name, x509.IPAddress) and isinstance(subtree, x509.IPAddress):
         return _network_within(name.value, subtree.value)
     if isinstance(name, x509.DirectoryName) and isinstance(subtree, x509.DirectoryName):
-        prefix = subtree.value.rdns
-        return [_folded(each) for each in name.value.rdns[: len(prefix)]] == [_folded(each) for each in prefix]
+        return fold_name(name.value)[: len(subtree.value.rdns)] == fold_name(subtree.value)
     return not exact
 
 
@@ -95,10 +94,3 @@ def _network_within(
     if isinstance(network, IPv4Network) and isinstance(address, IPv4Address):
         return address in network
     return isinstance(network, IPv6Network) and isinstance(address, IPv6Address) and address in network
-
-
-def _folded(name: x509.RelativeDistinguishedName) -> frozenset[tuple[str, str]]:
-    """Fold a relative name for comparison: case and runs of spaces do not count (RFC 5280 section 7.1)."""
-    return frozenset(
-        (attribute.oid.dotted_string, " ".join(str(attribute.value).casefold().split())) for attribute in name
-    )

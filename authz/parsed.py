@@ -4,13 +4,15 @@ import hashlib
 import warnings
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.x509.oid import AuthorityInformationAccessOID
 
+from authz.extension import find_value
+from authz.policies import MAPPINGS, Policies, read_policies
 from model.instant import SECOND, Instant
 
 QC_STATEMENTS = x509.ObjectIdentifier("1.3.6.1.5.5.7.1.3")
@@ -31,6 +33,9 @@ UNDERSTOOD = frozenset(
         x509.ExtendedKeyUsage.oid,
         x509.SubjectAlternativeName.oid,
         x509.CertificatePolicies.oid,
+        x509.PolicyConstraints.oid,
+        x509.InhibitAnyPolicy.oid,
+        MAPPINGS,
         x509.NameConstraints.oid,
         x509.AuthorityKeyIdentifier.oid,
         x509.SubjectKeyIdentifier.oid,
@@ -38,7 +43,8 @@ UNDERSTOOD = frozenset(
 )
 
 
-Value = TypeVar("Value", bound=x509.ExtensionType)
+Name = tuple[frozenset[tuple[str, str]], ...]
+"""A distinguished name as it compares: relative names in order, each a set of (OID, folded value)."""
 
 
 class Unparsable(ValueError):
@@ -49,16 +55,18 @@ class Unparsable(ValueError):
 class Parsed:
     """One certificate.
 
-    `subject` and `issuer` are DER names. `not_before` is the first and `not_after` the last instant of its validity
-    (nanoseconds; the whole last second belongs to it, RFC 5280 section 4.1.2.5). `usages` are the extended key usages,
-    None where the extension is absent. `statements` is the value of the qcStatements extension. `unknown` are critical
-    extensions that are not understood. `weak_key` and `weak_digest` say what is wrong, "" where nothing is.
+    `subject` and `issuer` are names as they compare: folded, see `fold_name`. `not_before` is the first and `not_after`
+    the last instant of its validity (nanoseconds; the whole last second belongs to it, RFC 5280 section 4.1.2.5).
+    `usages` are the extended key usages, None where the extension is absent. `statements` is the value of the
+    qcStatements extension. `unknown` are critical extensions that are not understood. `points` are where the
+    issuer says that its CRLs stand, `responders` the URLs of its OCSP responders: both are the client's word until
+    the path holds. `weak_key` and `weak_digest` say what is wrong, "" where nothing is.
     """
 
     der: bytes
     certificate: x509.Certificate
-    subject: bytes
-    issuer: bytes
+    subject: Name
+    issuer: Name
     serial: int
     not_before: Instant
     not_after: Instant
@@ -67,12 +75,14 @@ class Parsed:
     path_length: int | None
     key_usage: x509.KeyUsage | None
     usages: frozenset[str] | None
-    policies: frozenset[str]
+    policies: Policies
     statements: bytes | None
     statements_critical: bool
     unknown: tuple[str, ...]
     constraints: x509.NameConstraints | None
     names: tuple[x509.GeneralName, ...]
+    points: tuple[x509.DistributionPoint, ...]
+    responders: tuple[str, ...]
     organisations: tuple[str, ...]
     common_name: str
     weak_key: str
@@ -88,6 +98,20 @@ class Parsed:
     def thumbprint(self) -> bytes:
         """SHA-256 of the DER."""
         return hashlib.sha256(self.der).digest()
+
+
+def fold_name(name: x509.Name) -> Name:
+    """Fold a name for comparison: string type, case and runs of spaces do not count (RFC 5280 section 7.1)."""
+    return tuple(fold_relative(each) for each in name.rdns)
+
+
+def fold_relative(name: x509.RelativeDistinguishedName) -> frozenset[tuple[str, str]]:
+    """Fold one relative distinguished name; its attributes have no order."""
+    return frozenset((attribute.oid.dotted_string, _folded(attribute.value)) for attribute in name)
+
+
+def _folded(value: str | bytes) -> str:
+    return value.hex() if isinstance(value, bytes) else " ".join(value.casefold().split())
 
 
 def parse_certificate(der: bytes) -> Parsed:
@@ -112,25 +136,24 @@ def _read(der: bytes, certificate: x509.Certificate) -> Parsed:
     if certificate.version is not x509.Version.v3:
         raise Unparsable("not a version 3 certificate")
     extensions = certificate.extensions
-    basic = _value(extensions, x509.BasicConstraints)
-    usages = _value(extensions, x509.ExtendedKeyUsage)
-    policies = _value(extensions, x509.CertificatePolicies)
-    alternative = _value(extensions, x509.SubjectAlternativeName)
+    basic = find_value(extensions, x509.BasicConstraints)
+    usages = find_value(extensions, x509.ExtendedKeyUsage)
+    points = find_value(extensions, x509.CRLDistributionPoints)
     statements, critical = _statements(extensions)
     return Parsed(
         der=der,
         certificate=certificate,
-        subject=certificate.subject.public_bytes(),
-        issuer=certificate.issuer.public_bytes(),
+        subject=fold_name(certificate.subject),
+        issuer=fold_name(certificate.issuer),
         serial=serial,
         not_before=_instant(certificate.not_valid_before_utc),
         not_after=_instant(certificate.not_valid_after_utc) + SECOND - 1,
         key_bytes=_key_bytes(certificate),
         authority=basic is not None and basic.ca,
         path_length=None if basic is None else basic.path_length,
-        key_usage=_value(extensions, x509.KeyUsage),
+        key_usage=find_value(extensions, x509.KeyUsage),
         usages=None if usages is None else frozenset(usage.dotted_string for usage in usages),
-        policies=frozenset(() if policies is None else (each.policy_identifier.dotted_string for each in policies)),
+        policies=read_policies(extensions),
         statements=statements,
         statements_critical=critical,
         unknown=tuple(
@@ -138,8 +161,10 @@ def _read(der: bytes, certificate: x509.Certificate) -> Parsed:
             for each in extensions
             if each.critical and each.oid not in UNDERSTOOD and each.oid != QC_STATEMENTS
         ),
-        constraints=_value(extensions, x509.NameConstraints),
-        names=() if alternative is None else tuple(alternative),
+        constraints=find_value(extensions, x509.NameConstraints),
+        names=tuple(find_value(extensions, x509.SubjectAlternativeName) or ()),
+        points=() if points is None else tuple(points),
+        responders=_responders(extensions),
         organisations=_attributes(certificate.subject, ORGANIZATION_IDENTIFIER),
         common_name=next(iter(_attributes(certificate.subject, x509.NameOID.COMMON_NAME)), ""),
         weak_key=_weak_key(certificate),
@@ -148,18 +173,21 @@ def _read(der: bytes, certificate: x509.Certificate) -> Parsed:
     )
 
 
-def _value(extensions: x509.Extensions, kind: type[Value]) -> Value | None:
-    for each in extensions:
-        if isinstance(each.value, kind):
-            return each.value
-    return None
-
-
 def _statements(extensions: x509.Extensions) -> tuple[bytes | None, bool]:
     for each in extensions:
         if each.oid == QC_STATEMENTS:
             return each.value.public_bytes(), each.critical
     return None, False
+
+
+def _responders(extensions: x509.Extensions) -> tuple[str, ...]:
+    access = find_value(extensions, x509.AuthorityInformationAccess)
+    return tuple(
+        each.access_location.value
+        for each in access or ()
+        if each.access_method == AuthorityInformationAccessOID.OCSP
+        and isinstance(each.access_location, x509.UniformResourceIdentifier)
+    )
 
 
 def _attributes(name: x509.Name, oid: x509.ObjectIdentifier) -> tuple[str, ...]:

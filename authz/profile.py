@@ -108,7 +108,7 @@ def _check_type(case: _Case) -> Deny | None:
 
 def _check_policies(case: _Case) -> Deny | None:
     accepted = WEB_POLICIES.union(case.profile.policies)
-    return Deny(Reason.CERTIFICATE_POLICY) if accepted.isdisjoint(case.leaf.policies) else None
+    return Deny(Reason.CERTIFICATE_POLICY) if accepted.isdisjoint(case.leaf.policies.named or ()) else None
 
 
 def _check_named_policies(case: _Case) -> Deny | None:

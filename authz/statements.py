@@ -11,6 +11,7 @@ from typing import Annotated
 from cryptography.hazmat import asn1
 from cryptography.x509 import ObjectIdentifier
 
+from authz.der import enclose
 from model.reason import Reason
 from model.verdict import Deny
 
@@ -92,7 +93,7 @@ def read_statements(der: bytes) -> Statements | Deny:
     Statements stand in any order; unknown ones are ignored; QcType and the PSD2 statement stand at most once each.
     """
     try:
-        found = [_split(statement) for statement in asn1.decode_der(_Outer, _sequence(der)).statements]
+        found = [_split(statement) for statement in asn1.decode_der(_Outer, enclose(der)).statements]
         types = [statement.parse(_Types).types for oid, statement in found if oid == QC_TYPE]
         psd2 = [statement.parse(_Psd2).info for oid, statement in found if oid == PSD2]
     except ValueError:
@@ -132,7 +133,7 @@ def write_statements(
         asn1.encode_der(_Types(id=QC_TYPE, types=[ObjectIdentifier(oid_of_type[qc_type])])),
         asn1.encode_der(_Psd2(id=PSD2, info=authorisation)),
     ]
-    return _sequence(b"".join(statements))
+    return enclose(b"".join(statements))
 
 
 def _split(statement: asn1.TLV) -> tuple[ObjectIdentifier, asn1.TLV]:
@@ -141,14 +142,6 @@ def _split(statement: asn1.TLV) -> tuple[ObjectIdentifier, asn1.TLV]:
         return statement.parse(_Any).id, statement
     except ValueError:
         return statement.parse(_Bare).id, statement
-
-
-def _sequence(content: bytes) -> bytes:
-    length = len(content)
-    if length < 0x80:
-        return bytes((0x30, length)) + content
-    size = length.to_bytes((length.bit_length() + 7) // 8, "big")
-    return bytes((0x30, 0x80 | len(size))) + size + content
 
 
 def _malformed(detail: str) -> Deny:

@@ -1,0 +1,199 @@
+"""CRLs and OCSP responses, fetched in the background; no request waits for one.
+
+What the document names is fetched from anywhere. What a certificate names is fetched only after its path held and only
+from hosts that the document lists, because the URL is a stranger's (pitfall 35: SSRF). A fetch that fails, or brings
+something that cannot be used, leaves what is known in place.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import aiohttp
+from cryptography import x509
+
+from authz.crl import MAX_CRL, Crl, StatusInvalid, read_crl
+from authz.ocsp import MAX_RESPONSE, write_request
+from authz.parsed import Parsed
+from authz.status import Key, Revocations
+from model.instant import HOUR, MINUTE, SECOND, Duration, Instant
+
+DEADLINE = 10.0
+"""Seconds for one exchange, from the connection to the last octet."""
+FILE_PERIOD = SECOND
+LIST_PERIOD = HOUR
+"""A list is fetched again after this, or after half of what is left of its window, whichever is sooner."""
+RETRY = MINUTE
+"""The pause after a failure, of a source as of one certificate's status."""
+TICK = 0.5
+"""Seconds between two looks at what is due."""
+MAX_LEARNED = 64
+"""CRL sources learned from certificates."""
+MAX_PAUSED = 4096
+
+Transfer = Callable[[str, bytes | None, int], Awaitable[bytes]]
+"""Fetches a URL: GET, or POST of an OCSP request; at most so many octets. Raises FetchFailed."""
+
+
+class FetchFailed(Exception):
+    """The document could not be had; the text says why."""
+
+
+class Observer(Protocol):
+    """Hears what happens to each source, for metrics and logs."""
+
+    def status_loaded(self, source: str, seconds_left: int) -> None:
+        """Note a list or a response that was taken over, and how long it holds."""
+
+    def status_failed(self, source: str, why: str) -> None:
+        """Note a source that failed or brought nothing usable; what was known stays."""
+
+
+class Silent:
+    """An observer that nobody listens to."""
+
+    def status_loaded(self, source: str, seconds_left: int) -> None:
+        """Say nothing."""
+
+    def status_failed(self, source: str, why: str) -> None:
+        """Say nothing."""
+
+
+@dataclass(slots=True)
+class _Source:
+    """One list: where it stands, when it is due, how its file looked when it was read last, and what was wrong then."""
+
+    url: str
+    path: Path | None
+    due: Instant = 0
+    mark: tuple[int, ...] = ()
+    fault: str = ""
+
+
+class StatusFetcher:
+    """Keeps a book of revocations fresh. Runs in one event loop; `start` begins, `close` ends it.
+
+    `clock` gives nanoseconds since the epoch, `random` a float from 0 to 1 that spreads the fetches of many sidecars.
+    `transfer` replaces the network in tests.
+    """
+
+    def __init__(
+        self,
+        book: Revocations,
+        *,
+        clock: Callable[[], Instant],
+        random: Callable[[], float],
+        observer: Observer | None = None,
+        transfer: Transfer | None = None,
+    ) -> None:
+        self.book = book
+        self._clock = clock
+        self._random = random
+        self._observer: Observer = observer or Silent()
+        self._transfer = transfer or self._exchange
+        self._session: aiohttp.ClientSession | None = None
+        self._sources: dict[str, _Source] = {}
+        self._learned: dict[str, _Source] = {}
+        self._paused: dict[Key, Instant] = {}
+        self._issuers: tuple[Parsed, ...] = ()
+        self._hosts: frozenset[str] = frozenset()
+        self._task: asyncio.Task[None] | None = None
+
+    def apply(self, sources: Iterable[str], hosts: Iterable[str], issuers: Sequence[Parsed]) -> None:
+        """Take over a document: its CRL sources, the hosts that certificates may name, and the anchors of all planes.
+
+        Sources that are named no more are forgotten with their lists; the others are read again at once, because the
+        issuers may be others now.
+        """
+        wanted = tuple(dict.fromkeys(sources))
+        self._hosts = frozenset(host.lower() for host in hosts)
+        learned = [url for url in self._learned if url not in wanted and self._allowed(url)]
+        for gone in {*self._sources, *self._learned} - {*wanted, *learned}:
+            self.book.drop_source(gone)
+        self._sources = {url: _Source(url, _path_of(url)) for url in wanted}
+        self._learned = {url: _Source(url, None) for url in learned}
+        self._issuers = tuple(issuers)
+        self._paused.clear()
+
+    async def start(self) -> None:
+        """Read every source once, then keep them fresh. A source that fails does not keep anybody from starting."""
+        await self.refresh()
+        self._task = asyncio.create_task(self._run(), name="revocation status")
+
+    async def close(self) -> None:
+        """Stop, and close the connections."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def refresh(self) -> None:
+        """Fetch what is due: lists first, then the status of certificates that were asked for."""
+        now = self._clock()
+        due = [each for each in (*self._sources.values(), *self._learned.values()) if each.due <= now]
+        await asyncio.gather(*(self._load(each, now) for each in due))
+        wanted = [pair for key, pair in self.book.wanted.items() if self._paused.get(key, 0) <= now]
+        self.book.wanted.clear()
+        await asyncio.gather(*(self._look_up(*pair) for pair in wanted))
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            await self.refresh()
+
+    async def _load(self, source: _Source, now: Instant) -> None:
+        try:
+            data = await self._read(source)
+            if data is not None:
+                crl = await asyncio.to_thread(read_crl, data, self._issuers)
+                self.book.put_crl(source.url, crl)
+                source.fault = ""
+                self._observer.status_loaded(source.url, self.book.seconds_left(now)[source.url])
+        except (FetchFailed, StatusInvalid) as error:
+            if str(error) != source.fault:  # a file is looked at every second: say a fault once
+                source.fault = str(error)
+                self._observer.status_failed(source.url, source.fault)
+        source.due = now + (FILE_PERIOD if source.path else self._spread(self._period(source, now)))
+
+    async def _read(self, source: _Source) -> bytes | None:
+        """Read a source; None for a file that looks as it did when it was read last. Raises FetchFailed."""
+        if source.path is None:
+            return await self._transfer(source.url, None, MAX_CRL)
+        try:
+            found = await asyncio.to_thread(source.path.stat)
+            mark = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if mark == source.mark:
+                return None
+            source.mark = mark
+            return await asyncio.to_thread(source.path.read_bytes)
+        except OSError as error:
+            raise FetchFailed(error.strerror or str(error)) from error
+
+    async def _read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
+    """Read at most `limit` octets; a packed body is refused, neither lists nor responses gain from it."""
+    if response.status != 200:
+        raise FetchFailed(f"status {response.status}")
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise FetchFailed("the body is packed")
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > limit:
+            raise FetchFailed(f"more than {limit} octets")
+    return bytes(body)
+
+
+def _path_of(url: str) -> Path | None:
+    """Return the path of a file: URL or of a bare path; None for anything else."""
+    if url.startswith("file:"):
+        return Path(url2pathname(urlsplit(url).path))
+    return None if "://" in url else Path(url)
