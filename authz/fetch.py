@@ -178,7 +178,78 @@ class StatusFetcher:
         except OSError as error:
             raise FetchFailed(error.strerror or str(error)) from error
 
-    async def _read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
+    def _period(self, source: _Source, now: Instant) -> Duration:
+        held = self.book.lists.get(source.url)
+        if source.fault or held is None or held.next_update is None:
+            return RETRY if source.fault else LIST_PERIOD
+        return max(RETRY, min(LIST_PERIOD, (held.next_update - now) // 2))
+
+    async def _look_up(self, certificate: Parsed, issuer: Parsed) -> None:
+        """Ask the certificate's responders; where none answers, learn where its lists stand."""
+        self._trust(issuer)
+        request = write_request(certificate, issuer)
+        for url in filter(self._allowed, certificate.responders):
+            try:
+                data = await self._transfer(url, request, MAX_RESPONSE)
+                response = self.book.put_response(data, certificate, issuer, self._clock())
+            except (FetchFailed, StatusInvalid) as error:
+                self._observer.status_failed(url, str(error))
+                continue
+            self._observer.status_loaded(url, (response.next_update - self._clock()) // SECOND)
+            return
+        self._learn(certificate)
+        if len(self._paused) >= MAX_PAUSED:
+            self._paused.clear()
+        self._paused[certificate.issuer, certificate.serial] = self._clock() + self._spread(RETRY)
+
+    def _trust(self, issuer: Parsed) -> None:
+        """Believe the lists of a CA that a client presented, now that its path held; read again what failed."""
+        if any(each.der == issuer.der for each in self._issuers):
+            return
+        self._issuers = (*self._issuers, issuer)
+        for source in (*self._sources.values(), *self._learned.values()):
+            if source.fault:
+                source.due, source.mark = 0, ()
+
+    def _learn(self, certificate: Parsed) -> None:
+        for point in certificate.points:
+            for name in point.full_name or ():
+                if isinstance(name, x509.UniformResourceIdentifier) and self._allowed(name.value):
+                    url = name.value
+                    if url not in self._sources and len(self._learned) < MAX_LEARNED:
+                        self._learned.setdefault(url, _Source(url, None))
+
+    def _allowed(self, url: str) -> bool:
+        """Whether a URL from a certificate may be fetched: http or https on a listed "host" or "host:port"."""
+        try:
+            address = urlsplit(url)
+            host, port = (address.hostname or "").lower(), address.port
+        except ValueError:
+            return False
+        if address.scheme not in ("http", "https") or not host or address.username is not None:
+            return False
+        return (f"{host}:{port}" if port is not None else host) in self._hosts
+
+    def _spread(self, period: Duration) -> Duration:
+        return int(period * (0.9 + 0.2 * self._random()))
+
+    async def _exchange(self, url: str, body: bytes | None, limit: int) -> bytes:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False, trust_env=False
+            )
+        method, headers = ("GET", {}) if body is None else ("POST", {"Content-Type": "application/ocsp-request"})
+        try:
+            async with (
+                asyncio.timeout(DEADLINE),
+                self._session.request(method, url, data=body, headers=headers, allow_redirects=False) as response,
+            ):
+                return await _read_body(response, limit)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise FetchFailed(f"{type(error).__name__}: {error}"[:200]) from error
+
+
+async def _read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
     """Read at most `limit` octets; a packed body is refused, neither lists nor responses gain from it."""
     if response.status != 200:
         raise FetchFailed(f"status {response.status}")
