@@ -9,7 +9,7 @@ from envoy_data_plane.envoy.extensions.upstreams.http import v3 as protocols
 from model.instant import SECOND
 from policy.gateway import Document
 from policy.scalar import Address
-from policy.typed import exact, extension, pack, socket, span
+from policy.typed import exact, pack, socket, span
 from policy.upstream import Breaker, Health, Outliers, Upstream, UpstreamTls
 
 SIDECAR = "wardgate"

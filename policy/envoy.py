@@ -1,4 +1,4 @@
-"""The document as Envoy's configuration: a bootstrap, and the files of listeners, clusters and routes that it watches."""
+"""The document as Envoy's configuration: a bootstrap, and the files of listeners, clusters and routes it watches."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from envoy_data_plane.envoy.config.overload import v3 as overload
 from envoy_data_plane.envoy.extensions.resource_monitors.downstream_connections import v3 as connections
 from envoy_data_plane.envoy.service.discovery import v3 as discovery
 
-from policy.cluster import SIDECAR, sidecar_cluster, upstream_cluster
+from policy.cluster import sidecar_cluster, upstream_cluster
 from policy.gateway import Document
 from policy.listener import plane_listener
 from policy.routing import route_configuration

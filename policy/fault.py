@@ -20,7 +20,7 @@ class Fault:
         return f"{self.file}:{self.line}:{self.column}: {self.where}: found {self.found}, expected {self.expected}"
 
 
-class Faults(Exception):  # noqa: N818 - the interface between the rooms names it so: it holds faults, it is not one error
+class Faults(Exception):
     """A document that cannot be used, with every fault that was found, in the order of the file."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:

@@ -4,15 +4,15 @@ import posixpath
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, PrivateAttr
-from pydantic import Field as Bounds
+from pydantic import BeforeValidator, Field, PrivateAttr
 
 from model.instant import DAY, MILLISECOND, MINUTE, SECOND
 from policy.identity import Consumer, Introspection, Issuer, Tier
 from policy.plane import Plane, Socket
 from policy.route import Route
-from policy.scalar import Address, Duration, Field, Name, Size
+from policy.scalar import Address, Duration, HeaderName, Name, Size
 from policy.shape import AnswerField, Count, ErrorStyle, File, Flag, Shape, Text, Whole
+from policy.tree import Where
 from policy.upstream import Upstream
 
 IDENTITY_HEADERS = ("x-user-roles", "x-tenant-id", "client-cert", "client-cert-chain")
@@ -27,7 +27,7 @@ class Context(Shape):
     rotation: Duration = DAY
     overlap: Duration = 10 * MINUTE
     max_size: Size = 4096
-    header: Field = "x-verified-caller-context"
+    header: HeaderName = "x-verified-caller-context"
 
 
 class Store(Shape):
@@ -39,13 +39,13 @@ class Store(Shape):
     service: str = ""
     prefix: Text = "wardgate"
     username: str = ""
-    password: Annotated[str, Bounds(pattern=r"^(|env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$")] = ""
+    password: Annotated[str, Field(pattern=r"^(|env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$")] = ""
     ca: File | None = None
     certificate: File | None = None
     key: File | None = None
     budget: Duration = 5 * MILLISECOND
     leases: Flag = True
-    share: Annotated[Whole, Bounds(le=1000)] = 0
+    share: Annotated[Whole, Field(le=1000)] = 0
 
 
 def _spell_out(value: object) -> object:
@@ -60,18 +60,18 @@ class Sidecar(Shape):
     address: Socket
     timeout: Duration = 250 * MILLISECOND
     process_timeout: Duration = 250 * MILLISECOND
-    workers: Annotated[Count, Bounds(le=64)] = 1
+    workers: Annotated[Count, Field(le=64)] = 1
 
 
 class Limits(Shape):
     """What a request may measure before anybody looks at it."""
 
     body: Size = 10 << 20
-    headers: Annotated[Count, Bounds(le=1000)] = 100
+    headers: Annotated[Count, Field(le=1000)] = 100
     header_size: Size = 60 << 10
     url: Size = 8 << 10
     connections: Count = 50_000
-    streams: Annotated[Count, Bounds(le=10_000)] = 100
+    streams: Annotated[Count, Field(le=10_000)] = 100
     headers_timeout: Duration = 10 * SECOND
     request_timeout: Duration = 60 * SECOND
     idle_timeout: Duration = 300 * SECOND
@@ -95,15 +95,15 @@ class Document(Shape):
     context: Context = Context()
     limits: Limits = Limits()
     problems: Problems = Problems()
-    planes: Annotated[dict[Name, Plane], Bounds(min_length=1)]
-    issuers: dict[Name, Issuer] = {}
-    introspections: dict[Name, Introspection] = {}
-    tiers: dict[Name, Tier] = {}
-    consumers: dict[Text, Consumer] = {}
-    upstreams: dict[Name, Upstream] = {}
-    routes: Annotated[tuple[Route, ...], Bounds(min_length=1)]
+    planes: Annotated[dict[Name, Plane], Field(min_length=1)]
+    issuers: dict[Name, Issuer] = Field(default_factory=dict)
+    introspections: dict[Name, Introspection] = Field(default_factory=dict)
+    tiers: dict[Name, Tier] = Field(default_factory=dict)
+    consumers: dict[Text, Consumer] = Field(default_factory=dict)
+    upstreams: dict[Name, Upstream] = Field(default_factory=dict)
+    routes: Annotated[tuple[Route, ...], Field(min_length=1)]
     unlabelled: Name | None = None
-    identity_headers: tuple[Field, ...] = IDENTITY_HEADERS
+    identity_headers: tuple[HeaderName, ...] = IDENTITY_HEADERS
     api_keys: tuple[File, ...] = ()
     denylist: tuple[File, ...] = ()
 
@@ -126,14 +126,14 @@ class Document(Shape):
         path = self.file(address.path)
         return tuple(Address("", 0, path if workers == 1 else f"{path}.{index}") for index in range(workers))
 
-    def needed_files(self) -> dict[tuple[str | int, ...], str]:
+    def needed_files(self) -> dict[Where, str]:
         """Give the files that compiling needs the bytes of, by the place where the document names them."""
-        trust = {
+        trust: dict[Where, str] = {
             ("planes", name, "client_certificate", "trust"): plane.client_certificate.trust
             for name, plane in self.planes.items()
             if plane.client_certificate is not None
         }
-        descriptors = {
+        descriptors: dict[Where, str] = {
             ("upstreams", name, "descriptors"): upstream.descriptors
             for name, upstream in self.upstreams.items()
             if upstream.descriptors is not None

@@ -3,8 +3,7 @@
 import datetime as dt
 from typing import Annotated
 
-from pydantic import BeforeValidator, WithJsonSchema
-from pydantic import Field as Bounds
+from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from model.instant import DAY, MINUTE, SECOND
@@ -36,8 +35,8 @@ class Issuer(Shape):
     issuer: Text
     jwks: Text
     insecure_jwks: Flag = False
-    audiences: Annotated[tuple[Text, ...], Bounds(min_length=1)]
-    algorithms: Annotated[tuple[Text, ...], Bounds(min_length=1)] = ("EdDSA", "Ed25519", "ES256", "RS256", "PS256")
+    audiences: Annotated[tuple[Text, ...], Field(min_length=1)]
+    algorithms: Annotated[tuple[Text, ...], Field(min_length=1)] = ("EdDSA", "Ed25519", "ES256", "RS256", "PS256")
     types: tuple[str, ...] = ("at+jwt", "jwt", "")
     leeway: Duration = 10 * SECOND
     refresh: Duration = 5 * MINUTE
@@ -58,7 +57,7 @@ class Introspection(Shape):
 
     endpoint: Text
     client_id: Text
-    secret: Annotated[str, Bounds(pattern=r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$")]
+    secret: Annotated[str, Field(pattern=r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$")]
     audiences: tuple[Text, ...] = ()
     cache: Duration = 30 * SECOND
     negative_cache: Duration = 5 * SECOND
@@ -69,7 +68,7 @@ class Tier(Shape):
     """A plan. Members of lower `rank` are shed first when the gateway is saturated."""
 
     rank: Whole = 0
-    limits: dict[Name, LimitEntry] = {}
+    limits: dict[Name, LimitEntry] = Field(default_factory=dict)
 
 
 class Override(Shape):

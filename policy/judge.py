@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from policy.fault import Fault, show_value
 from policy.gateway import Document
-from policy.tree import Path, Tree
+from policy.tree import Tree, Where
 
 _WORDS = {
     "string_type": "text",
@@ -37,7 +37,7 @@ def judge_shape(tree: Tree) -> tuple[Document | None, list[Fault]]:
 
 
 def _tell(tree: Tree, error: dict[str, Any]) -> Fault:
-    path: Path = tuple(part for part in error["loc"] if part != "[key]")
+    path: Where = tuple(part for part in error["loc"] if part != "[key]")
     kind = error["type"]
     if kind == "missing":
         return tree.fault(path, "nothing", f"the key {path[-1]}")
@@ -49,7 +49,7 @@ def _tell(tree: Tree, error: dict[str, Any]) -> Fault:
     return tree.fault(path, show_value(error["input"]), expected, key=error["loc"][-1:] == ("[key]",))
 
 
-def _known_keys(path: Path) -> list[str]:
+def _known_keys(path: Where) -> list[str]:
     """List the keys of the shape that stands at a path."""
     schema = Document.model_json_schema()
     node = schema

@@ -2,11 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator
-from pydantic import Field as Bounds
+from pydantic import BeforeValidator, Field
 
 from model.snapshot import Kind
-from policy.scalar import ADDRESS_WORDS, Address, Duration, Field, Name, parse_address, scalar
+from policy.scalar import ADDRESS_WORDS, Address, Duration, HeaderName, Name, parse_address, scalar
 from policy.shape import File, Flag, LimitEntry, Shape, Text, Whole
 
 Socket = Annotated[Address, *scalar(parse_address, ADDRESS_WORDS)]
@@ -45,10 +44,10 @@ class ClientCertificate(Shape):
 class Cors(Shape):
     """Cross-origin rules, answered by Envoy. An origin may hold one `*` for a part of its host name."""
 
-    origins: Annotated[tuple[Text, ...], Bounds(min_length=1)]
+    origins: Annotated[tuple[Text, ...], Field(min_length=1)]
     methods: tuple[Text, ...] = ("GET", "HEAD")
-    headers: tuple[Field, ...] = ("authorization", "content-type", "x-request-id")
-    expose: tuple[Field, ...] = ("ratelimit", "ratelimit-policy", "retry-after", "x-request-id")
+    headers: tuple[HeaderName, ...] = ("authorization", "content-type", "x-request-id")
+    expose: tuple[HeaderName, ...] = ("ratelimit", "ratelimit-policy", "retry-after", "x-request-id")
     credentials: Flag = False
     max_age: Duration = 600_000_000_000
 
@@ -57,15 +56,15 @@ class Plane(Shape):
     """A listener and what it believes."""
 
     listen: Socket
-    hosts: Annotated[tuple[Text, ...], Bounds(min_length=1)] = ("*",)
+    hosts: Annotated[tuple[Text, ...], Field(min_length=1)] = ("*",)
     origin: Text | None = None
     realm: Text = "wardgate"
     tls: Tls | None = None
     client_certificate: ClientCertificate | None = None
     proxy_protocol: Flag = False
-    trusted_hops: Annotated[Whole, Bounds(le=16)] = 0
+    trusted_hops: Annotated[Whole, Field(le=16)] = 0
     request_id: Literal["generate", "preserve"] = "generate"
-    credentials: Annotated[tuple[Kind, ...], Bounds(min_length=1)]
+    credentials: Annotated[tuple[Kind, ...], Field(min_length=1)]
     anonymous_tier: Name | None = None
     flood: LimitEntry | None = None
     cors: Cors | None = None

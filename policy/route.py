@@ -2,19 +2,18 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field as Bounds
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from model.snapshot import Access, Kind
 from policy.plane import Cors
-from policy.scalar import Duration, Field, Name, Network, Size
+from policy.scalar import Duration, HeaderName, Name, Network, Size
 from policy.shape import AnswerField, Count, ErrorStyle, Flag, LimitEntry, Shape, Text, Whole
 
 SAFE = frozenset({"GET", "HEAD"})
 
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-Pathname = Annotated[str, Bounds(min_length=1, max_length=1024, pattern=r"^/[^\x00-\x20\x7f?#\\]*$")]
+Pathname = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^/[^\x00-\x20\x7f?#\\]*$")]
 
 
 class Match(Shape):
@@ -23,7 +22,7 @@ class Match(Shape):
     path: Pathname | None = None
     prefix: Pathname | None = None
     methods: tuple[Method, ...] = ()
-    headers: dict[Field, Text] = {}
+    headers: dict[HeaderName, Text] = Field(default_factory=dict)
     hosts: tuple[Text, ...] = ()
 
     @model_validator(mode="after")
@@ -45,7 +44,7 @@ class Requirement(Shape):
     roles: tuple[Text, ...] = ()
     psd2_roles: tuple[Literal["PSP_AS", "PSP_PI", "PSP_AI", "PSP_IC"], ...] = ()
     tiers: tuple[Name, ...] = ()
-    claims: dict[Text, Annotated[tuple[Text, ...], Bounds(min_length=1)]] = {}
+    claims: dict[Text, Annotated[tuple[Text, ...], Field(min_length=1)]] = Field(default_factory=dict)
     networks: tuple[Network, ...] = ()
     bound: Flag = False
 
@@ -54,7 +53,7 @@ class Retry(Shape):
     """When and how often a request is sent again. `attempts` counts the retries, not the first try."""
 
     on: tuple[Literal["connect-failure", "refused-stream", "reset", "gateway-error"], ...] = ("connect-failure",)
-    attempts: Annotated[Whole, Bounds(le=10)] = 1
+    attempts: Annotated[Whole, Field(le=10)] = 1
     per_try: Duration | None = None
     idempotent: Flag = False
 
@@ -63,15 +62,15 @@ class Responses(Shape):
     """What ext_proc does to the answers of the route: gRPC errors to problem documents, header hygiene."""
 
     problems: Flag = False
-    strip: tuple[Field, ...] = ()
-    set: dict[Field, Text] = {}
+    strip: tuple[HeaderName, ...] = ()
+    set: dict[HeaderName, Text] = Field(default_factory=dict)
 
 
 class Mirror(Shape):
     """An upstream that gets a copy of a part of the requests; its answers are thrown away."""
 
     upstream: Name
-    percent: Annotated[Count, Bounds(le=100)] = 100
+    percent: Annotated[Count, Field(le=100)] = 100
 
 
 class Route(Shape):
@@ -81,12 +80,12 @@ class Route(Shape):
     plane: Name
     match: Match
     upstream: Name | None = None
-    split: dict[Name, Whole] = {}
+    split: dict[Name, Whole] = Field(default_factory=dict)
     mirrors: tuple[Mirror, ...] = ()
     access: Access | None = None
     credentials: tuple[Kind, ...] = ()
     require: Requirement = Requirement()
-    limits: dict[Name, LimitEntry] = {}
+    limits: dict[Name, LimitEntry] = Field(default_factory=dict)
     tier_limits: Flag = True
     timeout: Duration | None = None
     idle_timeout: Duration | None = None

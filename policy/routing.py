@@ -4,7 +4,6 @@ import re
 
 from envoy_data_plane.envoy.config.route import v3 as config
 from envoy_data_plane.envoy.extensions.path.match.uri_template import v3 as template
-from envoy_data_plane.envoy.type import v3 as envoy_type
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 
 from policy.filters import AUTHORITY, CORS, cors_policy, label, route_filters

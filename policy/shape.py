@@ -2,16 +2,15 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictBool, StrictInt
-from pydantic import Field as Bounds
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt
 
 from model.snapshot import Dimension
 from policy.scalar import RATE_WORDS, Rate, parse_rate, scalar
 
 Flag = StrictBool
-Count = Annotated[StrictInt, Bounds(ge=1, le=1_000_000)]
-Whole = Annotated[StrictInt, Bounds(ge=0, le=1_000_000)]
-Text = Annotated[str, Bounds(min_length=1, max_length=2048, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Count = Annotated[StrictInt, Field(ge=1, le=1_000_000)]
+Whole = Annotated[StrictInt, Field(ge=0, le=1_000_000)]
+Text = Annotated[str, Field(min_length=1, max_length=2048, pattern=r"^[^\x00-\x1f\x7f]+$")]
 File = Text
 """A file; a relative one is relative to the folder of the document."""
 
@@ -30,7 +29,7 @@ class LimitShape(Shape):
     """A limit: a rate, what it is counted by, what one request costs. `enforced: false` counts and never refuses."""
 
     rate: Quoted
-    per: Annotated[tuple[Dimension, ...], Bounds(min_length=1)] = (Dimension.CLIENT, Dimension.ROUTE)
+    per: Annotated[tuple[Dimension, ...], Field(min_length=1)] = (Dimension.CLIENT, Dimension.ROUTE)
     cost: Count = 1
     enforced: Flag = True
 

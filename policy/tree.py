@@ -15,7 +15,7 @@ from ruamel.yaml.reader import ReaderError
 
 from policy.fault import Fault, Faults, show_value
 
-Path = tuple[str | int, ...]
+Where = tuple[str | int, ...]
 
 LARGEST_DOCUMENT = 4 << 20
 DEEPEST = 32
@@ -32,10 +32,10 @@ class Tree:
 
     file: str
     root: dict[str, object] = field(default_factory=dict)
-    values: dict[Path, tuple[int, int]] = field(default_factory=dict)
-    keys: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    values: dict[Where, tuple[int, int]] = field(default_factory=dict)
+    keys: dict[Where, tuple[int, int]] = field(default_factory=dict)
 
-    def fault(self, path: Path, found: str, expected: str, *, key: bool = False) -> Fault:
+    def fault(self, path: Where, found: str, expected: str, *, key: bool = False) -> Fault:
         """Make the fault at a path, or at the nearest thing above it that stands in the file."""
         known = path
         while known and known not in self.values:
@@ -46,7 +46,7 @@ class Tree:
         return Fault(self.file, line, column, write_path(path), found, expected)
 
 
-def write_path(path: Path) -> str:
+def write_path(path: Where) -> str:
     """Write a path as "routes[2].match.path"; "document" for the root."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".") or "document"
@@ -80,7 +80,7 @@ def _compose(file: str, data: bytes) -> Node:
         byte = f"byte 0x{data[error.start]:02x}"
         raise Faults([Fault(file, line, column, "document", byte, "UTF-8 text")]) from None
     try:
-        node = YAML(typ="safe", pure=True).compose(text)
+        node: Node | None = YAML(typ="safe", pure=True).compose(text)
     except RecursionError:
         raise Faults([Fault(file, 1, 1, "document", "values nested too deep", f"at most {DEEPEST} levels")]) from None
     except (YAMLError, ValueError) as error:
@@ -113,7 +113,7 @@ class _Builder:
         self._count = 0
         self._resolve = YAML(typ="safe", pure=True).resolver.resolve
 
-    def build(self, node: Node, path: Path) -> object:
+    def build(self, node: Node, path: Where) -> object:
         mark = node.start_mark
         self._tree.values[path] = (mark.line + 1, mark.column + 1)
         self._count += 1
@@ -127,9 +127,10 @@ class _Builder:
         if isinstance(node, SequenceNode):
             self._refuse_tag(node, path, f"{_TAG}seq")
             return [self.build(item, (*path, index)) for index, item in enumerate(node.value)]
+        assert isinstance(node, ScalarNode)  # noqa: S101 - YAML has no fourth kind of node
         return self._scalar(node, path)
 
-    def _mapping(self, node: MappingNode, path: Path) -> dict[str, object]:
+    def _mapping(self, node: MappingNode, path: Where) -> dict[str, object]:
         result: dict[str, object] = {}
         for key, value in node.value:
             line, column = key.start_mark.line + 1, key.start_mark.column + 1
@@ -156,17 +157,17 @@ class _Builder:
             result[key.value] = self.build(value, name)
         return result
 
-    def _scalar(self, node: ScalarNode, path: Path) -> object:
+    def _scalar(self, node: ScalarNode, path: Where) -> object:
         plain = node.style is None
         self._refuse_tag(node, path, self._resolve(ScalarNode, node.value, (plain, not plain)))
         text = self._substitute(node.value, path)
         return _plain_value(text, str(self._resolve(ScalarNode, text, (True, False)))) if plain else text
 
-    def _refuse_tag(self, node: Node, path: Path, implied: object) -> None:
+    def _refuse_tag(self, node: Node, path: Where, implied: object) -> None:
         if str(node.tag) != str(implied):
             self.faults.append(self._tree.fault(path, f"the tag {show_value(str(node.tag))}", "a value without a tag"))
 
-    def _substitute(self, text: str, path: Path) -> str:
+    def _substitute(self, text: str, path: Where) -> str:
         def replace(match: re.Match[str]) -> str:
             name, default = match["name"], match["default"]
             if name is None:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field as Bounds
+from pydantic import Field
 
 from model.instant import MILLISECOND, SECOND
 from policy.plane import Socket
@@ -34,7 +34,7 @@ class Outliers(Shape):
     consecutive_failures: Count = 5
     interval: Duration = 10 * SECOND
     eject: Duration = 30 * SECOND
-    most: Annotated[Count, Bounds(le=100)] = 50
+    most: Annotated[Count, Field(le=100)] = 50
 
 
 class Health(Shape):
@@ -51,7 +51,7 @@ class Health(Shape):
 class Upstream(Shape):
     """A service behind the gateway. Endpoints with host names are resolved by DNS, all their addresses are used."""
 
-    endpoints: Annotated[tuple[Socket, ...], Bounds(min_length=1)]
+    endpoints: Annotated[tuple[Socket, ...], Field(min_length=1)]
     protocol: Literal["grpc", "http", "http2"] = "http"
     descriptors: File | None = None
     services: tuple[Text, ...] = ()
