@@ -7,7 +7,7 @@ identifiers misbehave on purpose; MISBEHAVIOUR lists them.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,8 +16,6 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
-
-CONTEXT = "x-verified-caller-context"
 
 MISBEHAVIOUR: Mapping[str, grpc.StatusCode | float | None] = {
     "hang": None,
@@ -35,8 +33,8 @@ What follows a "~" in an identifier only makes it unique: "hang~7" hangs as "han
 """
 
 Claims = Mapping[str, Any]
-Verify = Callable[[str], Awaitable[Claims | None]]
 Metadata = Mapping[str, str]
+Verify = Callable[[Metadata], Claims | None]
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 Answer = Callable[["Catalogue", Any, Metadata], Message]
@@ -159,7 +157,7 @@ class Backend:
 
     async def _admit(self, method: MethodDescriptor, request: Any, context: Context) -> Metadata:
         metadata = read_metadata(context.invocation_metadata() or ())
-        claims = await self.verify(metadata.get(CONTEXT, ""))
+        claims = self.verify(metadata)
         identifier = identify(request)
         self.write(self._line("call", method, identifier, metadata) | _caller(claims) | {"metadata": sorted(metadata)})
         if claims is None:

@@ -23,11 +23,11 @@ async def serve_backend(settings: Settings, name: str, bind: str) -> None:
     """Serve the backend `name` ("ledger" or "payments") and its journal until SIGTERM or SIGINT."""
     journal = Journal()
     runner = await serve_journal(journal, bind, settings.ports[f"{name.upper()}_JOURNAL_PORT"])
-    async with Guard(f"{settings.url('SIDECAR_ADMIN')}/.well-known/jwks.json", AUDIENCES[name]) as guard:
-        backend = Backend(name, Catalogue(settings.descriptors), guard.verify, journal.write)
-        server = await start_backend(backend, f"{bind}:{settings.ports[f'{name.upper()}_PORT']}", settings.pki)
-        await _stop_signal()
-        await server.stop(GRACE)
+    guard = Guard(f"{settings.url('SIDECAR_ADMIN')}/.well-known/jwks.json", AUDIENCES[name])
+    backend = Backend(name, Catalogue(settings.descriptors), guard.verify, journal.write)
+    server = await start_backend(backend, f"{bind}:{settings.ports[f'{name.upper()}_PORT']}", settings.pki)
+    await _stop_signal()
+    await server.stop(GRACE)
     await runner.cleanup()
 
 

@@ -18,8 +18,9 @@ def pki(tmp_path_factory):
     return folder
 
 
-async def known(text):
-    return {"client_id": "alpha", "tier": "partner"} if text == "good" else None
+def known(metadata):
+    good = metadata.get("x-verified-caller-context") == "good"
+    return {"client_id": "alpha", "tier": "partner"} if good else None
 
 
 @pytest.fixture
