@@ -119,10 +119,9 @@ class ContextVerifier:
             return False
         self._fetched = now
         try:
-            keys = jwt.PyJWKSet.from_dict(dict(self._source())).keys
+            self._keys = _read_keys(self._source())
         except Exception as error:
             raise ContextRefused(f"the gateway's keys cannot be read ({type(error).__name__})") from error
-        self._keys = {key.key_id: key for key in keys if key.key_id and key.key_type == "OKP"}
         return True
 
     def _check_times(self, members: Mapping[str, Any]) -> None:
@@ -135,6 +134,12 @@ class ContextVerifier:
             raise ContextRefused("from the future")
         if now - issued * SECOND > self._max_age + self._leeway:
             raise ContextRefused("too old")
+
+
+def _read_keys(document: Mapping[str, Any]) -> dict[str, jwt.PyJWK]:
+    """Read the Ed25519 keys of a set by their kid; other keys are somebody else's (RFC 7517 section 5)."""
+    wanted = [entry for entry in document["keys"] if entry.get("crv") == "Ed25519" and entry.get("kid")]
+    return {entry["kid"]: jwt.PyJWK(entry, algorithm="EdDSA") for entry in wanted}
 
 
 def _check_request(members: Mapping[str, Any], method: str, path: str) -> None:
