@@ -105,7 +105,7 @@ def _read_file(source: Source, text: str, domains: dict[str, Node], merge: bool,
     fields = source.read_mapping(root, ROOT, KNOWN)
     domain = source.read_text(fields.get("domain"))
     if not domain:
-        # A misspelt `domain` is one fault, not two.
+        # A misspelt domain is one fault, not two.
         if len(source.faults) == faults:
             source.faults.append(Fault(source.file, 1, 1, "config file cannot have empty domain"))
         return
@@ -121,10 +121,13 @@ def _read_level(source: Source, parent: Node, descriptors: Yaml | None, algorith
         source.blame(descriptors, f"error loading config file: descriptors are nested more than {DEEPEST} deep")
         return
     for item in source.read_list(descriptors):
+        faults = len(source.faults)
         fields = source.read_mapping(item, DESCRIPTOR, KNOWN)
         key, value = source.read_text(fields.get("key")), source.read_text(fields.get("value"))
         if not key:
-            source.blame(item, "descriptor has empty key")
+            # A misspelt or misshapen key is one fault, not two.
+            if len(source.faults) == faults:
+                source.blame(item, "descriptor has empty key")
             continue
         if parent.has_child(key, value):
             path = f"{parent.path}.{name_entry(key, value)}"

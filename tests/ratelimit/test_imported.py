@@ -1,0 +1,383 @@
+"""envoyproxy/ratelimit's own files load, or fail with the fact that its own message states."""
+
+import os
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from model.instant import DAY, HOUR, MINUTE, SECOND
+from model.quota import Algorithm
+from ratelimit.imported import DEEPEST, RulesInvalid, load_rules, read_rules
+from tests.ratelimit.asking import rules
+
+VECTORS = Path(os.environ.get("WARDGATE_VECTORS", "../shared/vectors")) / "envoy-ratelimit"
+CONFIG = VECTORS / "test" / "config"
+
+GOOD = {
+    "basic_config.yaml": "test-domain",
+    "duplicate_domain.yaml": "test-domain",
+    "merge_domain_key1.yaml": "test-domain",
+    "merge_domain_key2.yaml": "test-domain",
+    "metadata.yaml": "test-domain",
+    "share_threshold.yaml": "test-domain",
+    "shadowmode_config.yaml": "test-domain",
+    "wildcard.yaml": "test-domain",
+}
+BAD = {
+    "bad_limit_unit.yaml": (6, "invalid rate limit unit 'foo'"),
+    "bad_yaml.yaml": (2, "error loading config file: "),
+    "duplicate_key.yaml": (6, "duplicate descriptor composite key 'test-domain.key1_value1'"),
+    "empty_domain.yaml": (1, "config file cannot have empty domain"),
+    "empty_key.yaml": (3, "descriptor has empty key"),
+    "misspelled_key.yaml": (5, "config error, unknown key 'ratelimit'"),
+    "misspelled_key2.yaml": (7, "config error, unknown key 'requestsperunit'"),
+    "non_map_list.yaml": (3, "config error, yaml file contains list of type other than map: a"),
+    "non_string_key.yaml": (1, "config error, key is not of type string: 0.25"),
+    "replaces_empty.yaml": (10, "should not have an empty replaces entry"),
+    "replaces_self.yaml": (10, "replaces should not contain name of same descriptor"),
+    "unlimited_with_unit.yaml": (6, "should not specify rate limit unit when unlimited"),
+}
+
+
+@pytest.fixture
+def vectors() -> Path:
+    if not CONFIG.is_dir():
+        pytest.skip("envoy-ratelimit left out: WARDGATE_VECTORS has no such folder")
+    return VECTORS
+
+
+def faults(text: str) -> list[str]:
+    with pytest.raises(RulesInvalid) as raised:
+        rules(text)
+    return [str(fault) for fault in raised.value.faults]
+
+
+def only_rule(text: str):
+    tree = rules(text)
+    node = next(iter(tree.domains.values()))
+    while node.rule is None:
+        node = next(iter([*node.any.values(), *node.exact.values()]))
+    return node.rule
+
+
+@pytest.mark.vectors
+@pytest.mark.parametrize("name", sorted(GOOD))
+def test_a_good_file_of_the_reference_loads_without_a_notice(vectors, name):
+    loaded = read_rules([(name, (CONFIG / name).read_text())])
+    assert list(loaded.domains) == [GOOD[name]]
+    assert loaded.notices == ()
+
+
+@pytest.mark.vectors
+@pytest.mark.parametrize("name", sorted(BAD))
+def test_a_bad_file_of_the_reference_fails_with_its_fact_and_its_place(vectors, name):
+    with pytest.raises(RulesInvalid) as raised:
+        read_rules([(name, (CONFIG / name).read_text())])
+    line, fact = BAD[name]
+    fault = raised.value.faults[0]
+    assert fact in fault.text
+    assert (fault.file, fault.line) == (name, line)
+    assert fault.column > 0
+    assert str(raised.value).startswith(f"{name}:{line}:")
+
+
+@pytest.mark.vectors
+def test_every_config_file_of_the_vectors_is_expected_to_load_or_to_fail(vectors):
+    assert {path.name for path in CONFIG.glob("*.yaml")} == set(GOOD) | set(BAD)
+
+
+@pytest.mark.vectors
+@pytest.mark.parametrize(
+    ("folder", "domains"),
+    [
+        ("examples/ratelimit/config", {"mongo_cps", "rl"}),
+        ("test/integration/runtime/current", {"basic", "another", "share-threshold-test", "reload"}),
+    ],
+)
+def test_a_runtime_folder_of_the_reference_loads_as_it_is(vectors, folder, domains):
+    loaded = load_rules(vectors / folder)
+    assert set(loaded.domains) == domains
+    assert loaded.notices == ()
+
+
+@pytest.mark.vectors
+def test_two_files_of_one_domain_are_refused_and_merged_where_that_is_asked_for(vectors):
+    texts = [(name, (CONFIG / name).read_text()) for name in ("merge_domain_key1.yaml", "merge_domain_key2.yaml")]
+    with pytest.raises(RulesInvalid, match=r"merge_domain_key2\.yaml:2:9: duplicate domain 'test-domain'"):
+        read_rules(texts)
+    merged = read_rules(texts, merge_domains=True)
+    assert merged.find_match("test-domain", [("key1", "value1")]).rule.quota.count == 10
+    assert merged.find_match("test-domain", [("key2", "value2")]).rule.quota.count == 20
+    with pytest.raises(RulesInvalid, match=r"duplicate descriptor composite key 'test-domain\.key1_value1'"):
+        read_rules([texts[0], texts[0]], merge_domains=True)
+
+
+@pytest.mark.vectors
+def test_the_basic_file_of_the_reference_gives_the_limits_that_its_tests_name(vectors):
+    loaded = read_rules([("basic", (CONFIG / "basic_config.yaml").read_text())])
+
+    def limit(*entries):
+        match = loaded.find_match("test-domain", entries)
+        return match and (match.rule.quota.count, match.rule.quota.period)
+
+    assert limit(("key1", "value1"), ("subkey1", "something")) == (5, SECOND)
+    assert limit(("key1", "value1"), ("subkey1", "subvalue1")) == (10, SECOND)
+    assert limit(("key1", "value1")) is None
+    assert limit(("key1", "other"), ("subkey1", "subvalue1")) is None
+    assert limit(("key2", "something")) == (20, MINUTE)
+    assert limit(("key2", "value2")) == (30, MINUTE)
+    assert limit(("key2", "value3")) is None
+    assert limit(("key3", "foo")) == (1, HOUR)
+    assert limit(("key4", "foo")) == (1, DAY)
+    assert limit(("key5", "value5")) == (15, DAY)
+    assert limit(("key5", "value5"), ("subkey5", "subvalue5")) == (25, DAY)
+    assert loaded.find_match("test-domain", [("key6", "foo")]).rule.unlimited
+    assert loaded.find_match("test-domain", [("key7", "unspecified")]).metric == "test-domain.key7_unspecified"
+    assert loaded.find_match("test-domain", [("key4", "foo")]).rule.name == "key4_rate_limit"
+
+
+@pytest.mark.vectors
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([("files", "files/a")], [("files", "files/b")]),
+        ([("nested", "parent"), ("files", "nested/a")], [("nested", "parent"), ("files", "nested/b")]),
+        ([("files", "top/a"), ("files", "nested/b")], [("files", "top/c"), ("files", "nested/d")]),
+        ([("route", "api/a"), ("method", "GET")], [("route", "api/b"), ("method", "GET")]),
+        ([("service", "svc/a"), ("endpoint", "x")], [("service", "svc/b"), ("endpoint", "x")]),
+        ([("user", "user/a"), ("resource", "res/b"), ("action", "r")],) * 1
+        + ([("user", "user/c"), ("resource", "res/d"), ("action", "r")],),
+        ([("file", "test2")], [("file", "test3")]),
+        ([("midpath", "/api/a/v1")], [("midpath", "/api/b/v1")]),
+        ([("multiroute", "svc1ep2rpc")], [("multiroute", "svc3ep4rpc")]),
+        ([("tenant", "t1prod"), ("resource", "res1v2")], [("tenant", "t2prod"), ("resource", "res2v2")]),
+    ],
+)
+def test_the_share_threshold_file_of_the_reference_shares_what_its_comments_say(vectors, one, other):
+    loaded = read_rules([("share", (CONFIG / "share_threshold.yaml").read_text())])
+    assert loaded.find_match("test-domain", one).key == loaded.find_match("test-domain", other).key
+
+
+@pytest.mark.vectors
+def test_the_share_threshold_file_keeps_apart_what_it_does_not_share(vectors):
+    loaded = read_rules([("share", (CONFIG / "share_threshold.yaml").read_text())])
+
+    def key(*entries):
+        return loaded.find_match("test-domain", entries).key
+
+    mixed = key(("path", "path/a"), ("file", "file/a"), ("type", "t"))
+    assert mixed == key(("path", "path/b"), ("file", "file/a"), ("type", "t"))
+    assert mixed != key(("path", "path/a"), ("file", "file/b"), ("type", "t"))
+    assert key(("file", "test1")) != key(("file", "test2"))
+    assert loaded.find_match("test-domain", [("file", "test1")]).rule.quota.count == 50
+
+
+@pytest.mark.parametrize(
+    ("unit", "period"),
+    [
+        ("second", SECOND),
+        ("MINUTE", MINUTE),
+        ("Hour", HOUR),
+        ("day", DAY),
+        ("week", 7 * DAY),
+        ("month", 30 * DAY),
+        ("year", 365 * DAY),
+    ],
+)
+def test_every_unit_is_read_whatever_its_case(unit, period):
+    rule = only_rule(f"domain: d\ndescriptors: [{{key: a, rate_limit: {{unit: {unit}, requests_per_unit: 5}}}}]")
+    assert (rule.quota.count, rule.quota.period, rule.quota.algorithm) == (5, period, Algorithm.WINDOW)
+
+
+def test_a_rule_carries_all_that_the_file_says_of_it_and_its_place():
+    rule = only_rule("""
+        domain: d
+        descriptors:
+          - key: a
+            value: b
+            shadow_mode: yes
+            quota_mode: true
+            detailed_metric: true
+            rate_limit:
+              name: specific
+              replaces: [{name: general}, {name: other}]
+              unit: minute
+              requests_per_unit: 0x10
+            metadata: {service: {name: s1, weight: 2, share: 0.5, on: true, none: null, list: [1, "2"]}}
+    """)
+    assert (rule.path, rule.source, rule.name) == ("d.a_b", "rules.yaml:9", "specific")
+    assert (rule.shadow, rule.soft, rule.detailed, rule.quota.enforced) == (True, True, True, False)
+    assert (rule.replaces, rule.quota.count, rule.quota.name) == (("general", "other"), 16, "specific")
+    assert rule.metadata == {
+        "service": {"name": "s1", "weight": 2, "share": 0.5, "on": True, "none": None, "list": [1, "2"]}
+    }
+
+
+def test_a_rule_without_a_name_is_named_by_its_path_below_the_domain():
+    text = """
+        domain: my.domain
+        descriptors:
+          - key: a
+            value: b.c
+            descriptors: [{key: d, rate_limit: {unit: day, requests_per_unit: 1}}]
+    """
+    assert only_rule(text).quota.name == "a_b.c.d"
+
+
+def test_scalars_are_read_as_they_were_written():
+    tree = rules("""
+        domain: 1.5
+        descriptors:
+          - {key: version, value: 1.0, rate_limit: {unit: day, requests_per_unit: 1}}
+          - {key: flag, value: true, rate_limit: {unit: day, requests_per_unit: 1}}
+          - {key: date, value: 2026-01-01, rate_limit: {unit: day, requests_per_unit: 1}}
+    """)
+    assert all(tree.find_match("1.5", [entry]) for entry in (("version", "1.0"), ("flag", "true")))
+    assert tree.find_match("1.5", [("date", "2026-01-01")])
+
+
+def test_anchors_and_merged_keys_are_followed():
+    tree = rules("""
+        domain: d
+        descriptors:
+          - key: a
+            rate_limit: &limit {unit: day, requests_per_unit: 1}
+          - key: b
+            rate_limit: {<<: *limit, requests_per_unit: 2}
+          - key: c
+            rate_limit: *limit
+    """)
+    limits = [tree.find_match("d", [(key, "x")]).rule.quota for key in "abc"]
+    assert [(quota.count, quota.period) for quota in limits] == [(1, DAY), (2, DAY), (1, DAY)]
+
+
+def test_all_faults_of_all_files_are_reported_at_once():
+    with pytest.raises(RulesInvalid) as raised:
+        read_rules(
+            [
+                ("one.yaml", "domain: d\ndescriptors:\n- value: a\n- key: b\n  rate_limit: {unit: foo, extra: 1}\n"),
+                ("two.yaml", "'''"),
+                ("three.yaml", "domain: d\ndescriptors:\n- key: a\n"),
+                ("four.yaml", "descriptors:\n"),
+            ]
+        )
+    assert [(fault.file, fault.line) for fault in raised.value.faults] == [
+        ("one.yaml", 3),
+        ("one.yaml", 5),
+        ("one.yaml", 5),
+        ("two.yaml", 1),
+        ("three.yaml", 1),
+        ("four.yaml", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [
+        ("", "config file cannot have empty domain"),
+        ("domain:\n", "config file cannot have empty domain"),
+        ("- a\n", "found a list, expected a mapping"),
+        ("domain: d\ndescriptors: {key: a}\n", "found a mapping, expected a list"),
+        ("domain: d\ndescriptors: a\n", "found 'a', expected a list"),
+        ("domain: d\ndescriptors: [{key: [a]}]\n", "found a list, expected a string"),
+        ("domain: d\ndescriptors: [{key: a, rate_limit: 5}]\n", "found '5', expected a mapping"),
+        ("domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: -1}}]\n", "found '-1'"),
+        ("domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1.5}}]\n", "found '1.5'"),
+        (
+            "domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 4294967296}}]\n",
+            "to 4294967295",
+        ),
+        ("domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: '5'}}]\n", "a whole number"),
+        ("domain: d\ndescriptors: [{key: a, rate_limit: {requests_per_unit: 5}}]\n", "invalid rate limit unit ''"),
+        ("domain: d\ndescriptors: [{key: a, rate_limit: {unit: unknown}}]\n", "invalid rate limit unit 'unknown'"),
+        ("domain: d\ndescriptors: [{key: a, shadow_mode: maybe}]\n", "found 'maybe', expected true or false"),
+        (
+            "domain: d\ndescriptors: [{key: a, value: b, share_threshold: true}]\n",
+            "share_threshold can only be used with",
+        ),
+        ("domain: d\ndescriptors: [{key: a, rate_limit: {unit: day}, metadata: 5}]\n", "error parsing metadata"),
+        ("domain: d\ndescriptors: [{[a, b]: c}]\n", "key is not of type string: a list"),
+        ("domain: d\ndescriptors: *nowhere\n", "error loading config file: "),
+        ("domain: d\ndescriptors:\n\t- key: a\n", "error loading config file: "),
+        ("domain: \x01\n", "error loading config file: "),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_what_was_found(text, fact):
+    with pytest.raises(RulesInvalid) as raised:
+        read_rules([("rules.yaml", text)])
+    assert fact in str(raised.value)
+    assert len(raised.value.faults) == 1
+
+
+def test_an_alias_of_itself_ends_at_the_deepest_level():
+    text = "domain: d\ndescriptors: &again\n- key: a\n  descriptors: *again\n"
+    assert faults(text) == [
+        f"rules.yaml:2:14: error loading config file: descriptors are nested more than {DEEPEST} deep"
+    ]
+
+
+def test_what_the_reference_ignores_in_silence_is_accepted_with_a_notice():
+    tree = rules("""
+        domain: d
+        descriptors:
+          - key: a
+            shadow_mode: true
+          - key: b
+            rate_limit: {unit: day, requests_per_unit: 1, shadow_mode: true}
+          - key: c
+            rate_limit: {unit: day, requests_per_unit: 1, requests_per_unit: 2}
+        ---
+        domain: ignored
+    """)
+    assert list(tree.domains) == ["d"]
+    assert tree.find_match("d", [("c", "x")]).rule.quota.count == 2
+    assert not tree.find_match("d", [("b", "x")]).rule.shadow
+    assert tree.notices == (
+        "rules.yaml:10:1: only the first document of a file is read",
+        "rules.yaml:4:18: 'shadow_mode' has no effect without a rate_limit",
+        "rules.yaml:6:51: 'shadow_mode' has no effect here",
+        "rules.yaml:8:51: 'requests_per_unit' stands twice in one mapping; the last one counts",
+    )
+
+
+def test_the_algorithm_can_be_chosen_for_all_rules():
+    text = "domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 5}}]"
+    quota = rules(text, algorithm=Algorithm.BUCKET).find_match("d", [("a", "x")]).rule.quota
+    assert (quota.algorithm, quota.burst) == (Algorithm.BUCKET, 5)
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(dedent(text))
+
+
+def test_a_folder_is_read_with_all_below_it_and_without_what_is_hidden(tmp_path):
+    write(tmp_path, "b.yaml", "domain: b\n")
+    write(tmp_path, "deep/a.yml", "domain: a\n")
+    write(tmp_path, "config", "domain: c\n")
+    write(tmp_path, ".hidden.yaml", "domain: hidden\n")
+    write(tmp_path, ".git/x.yaml", "domain: hidden\n")
+    write(tmp_path, "README.md", "# not rules\n")
+    assert list(load_rules(tmp_path).domains) == ["b", "c", "a"]
+
+
+def test_a_config_map_mount_is_read_through_its_links_once(tmp_path):
+    write(tmp_path, "..2026_11_30/rules.yaml", "domain: d\n")
+    (tmp_path / "..data").symlink_to("..2026_11_30")
+    (tmp_path / "rules.yaml").symlink_to("..data/rules.yaml")
+    assert list(load_rules(tmp_path).domains) == ["d"]
+
+
+def test_a_file_that_is_no_text_is_one_fault_beside_the_others(tmp_path):
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe")
+    write(tmp_path, "bad.yaml", "descriptors:\n")
+    with pytest.raises(RulesInvalid) as raised:
+        load_rules(tmp_path)
+    assert [fault.file for fault in raised.value.faults] == ["binary.yaml", "bad.yaml"]
+
+
+def test_a_folder_that_is_not_there_is_a_fault(tmp_path):
+    with pytest.raises(RulesInvalid, match="no such directory"):
+        load_rules(tmp_path / "absent")
