@@ -132,7 +132,31 @@ def _judge_claims(
     _require_claims(members, compact.type, issuer)
     if compact.type != "at+jwt" and _is_foreign(members):
         return Deny(Reason.TOKEN_TYPE)
-    claims = Claims(
+    claims = _read_claims(members, issuer, compact, key)
+    return _judge_audience(members, issuer) or judge_times(claims, issuer, now) or claims
+
+
+def judge_members(members: dict[str, object], issuer: Issuer, now: Instant) -> Claims | Deny:
+    """Judge the members of an introspection answer (RFC 7662 section 2.2) as the claims of a token would be.
+
+    The endpoint vouches for them, so there is no key and no signature. `aud` counts only where the issuer names
+    audiences, and `exp` is optional: the caller gives those that lack one an end of its own.
+    """
+    try:
+        claims = _read_claims(members, issuer)
+        if not issuer.audiences:
+            return judge_times(claims, issuer, now) or claims
+        if members.get("aud") is None:
+            return Deny(Reason.TOKEN_AUDIENCE)
+        return _judge_audience(members, issuer) or judge_times(claims, issuer, now) or claims
+    except _Refused as refused:
+        return refused.deny
+
+
+def _read_claims(
+    members: dict[str, object], issuer: Issuer, compact: Compact | None = None, key: Key | None = None
+) -> Claims:
+    return Claims(
         issuer_id=issuer.id,
         issuer=issuer.issuer,
         subject=_read_text(members, "sub"),
@@ -142,16 +166,15 @@ def _judge_claims(
         tenant=_read_text(members, issuer.tenant_claim),
         tier=_read_text(members, issuer.tier_claim),
         jti=_read_text(members, "jti"),
-        kid=compact.kid or "",
-        type=compact.type,
+        kid=(compact.kid or "") if compact is not None else "",
+        type=compact.type if compact is not None else "",
         issued=_read_instant(members, "iat"),
         not_before=_read_instant(members, "nbf"),
         expires=_read_instant(members, "exp") or 0,
         confirmation=_read_confirmation(members),
-        thumbprint=key.thumbprint,
+        thumbprint=key.thumbprint if key is not None else "",
         members=members,
     )
-    return _judge_audience(members, issuer) or judge_times(claims, issuer, now) or claims
 
 
 def judge_times(claims: Claims, issuer: Issuer, now: Instant) -> Deny | None:

@@ -1,0 +1,150 @@
+"""Asking introspection endpoints, over a real one on loopback."""
+
+import asyncio
+from base64 import b64decode
+
+import pytest
+from aiohttp import web
+
+from authz.introspect import Introspector
+from authz.token import Claims
+from model.instant import SECOND
+from model.reason import Reason
+from model.snapshot import Introspection
+
+
+class Endpoint:
+    """An RFC 7662 endpoint: counts questions, answers what it is told to, and can be held."""
+
+    def __init__(self):
+        self.answer = web.json_response
+        self.members = {"active": True, "client_id": "alpha"}
+        self.questions = []
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def handle(self, request):
+        form = await request.post()
+        self.questions.append((b64decode(request.headers["Authorization"].removeprefix("Basic ")), form["token"]))
+        await self.go.wait()
+        return self.answer(self.members)
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1_800_000_000 * SECOND
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+async def endpoint():
+    """The endpoint, served on a free port."""
+    endpoint = Endpoint()
+    app = web.Application()
+    app.router.add_post("/introspect", endpoint.handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    endpoint.url = f"http://127.0.0.1:{runner.addresses[0][1]}/introspect"
+    yield endpoint
+    endpoint.go.set()
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def asker(endpoint):
+    """An introspector with two endpoints on one address, and its clock."""
+    clock = Clock()
+    settings = {
+        name: Introspection(name, endpoint.url, "ward:gate", "SECRET", cache=30 * SECOND, negative_cache=5 * SECOND)
+        for name in ("one", "two")
+    }
+    introspector = Introspector(settings, {"one": "p w", "two": ""}, clock)
+    introspector.clock = clock
+    yield introspector
+    await introspector.close()
+
+
+async def test_active_token_is_asked_about_once(endpoint, asker):
+    """The answer is remembered for the cache's time and the client authenticates as RFC 6749 section 2.3.1 says."""
+    assert isinstance(await asker.ask("one", "t"), Claims)
+    assert isinstance(asker.recall("one", "t", asker.clock.now), Claims)
+    assert isinstance(await asker.ask("one", "t"), Claims)
+    assert endpoint.questions == [(b"ward%3Agate:p+w", "t")]
+    asker.clock.now += 30 * SECOND
+    assert asker.recall("one", "t", asker.clock.now) is None
+
+
+async def test_inactive_token_is_remembered_shortly(endpoint, asker):
+    """A token that becomes active is not refused for long."""
+    endpoint.members = {"active": False}
+
+    assert (await asker.ask("one", "t")).reason is Reason.TOKEN_INACTIVE
+    assert asker.recall("one", "t", asker.clock.now + 5 * SECOND - 1) is not None
+    assert asker.recall("one", "t", asker.clock.now + 5 * SECOND) is None
+
+
+async def test_nothing_is_remembered_past_the_end_of_the_token(endpoint, asker):
+    """The cache never outlives `exp`."""
+    endpoint.members["exp"] = asker.clock.now // SECOND + 2
+    await asker.ask("one", "t")
+
+    assert asker.recall("one", "t", asker.clock.now + 2 * SECOND) is None
+
+
+async def test_many_askers_share_one_question(endpoint, asker):
+    """Single flight: a burst of one new token is one request to the endpoint."""
+    endpoint.go.clear()
+    askers = [asyncio.create_task(asker.ask("one", "t")) for _ in range(50)]
+    while not endpoint.questions:  # noqa: ASYNC110 - the server has no event for an arrival
+        await asyncio.sleep(0)
+    askers[0].cancel()
+    endpoint.go.set()
+    answers = await asyncio.gather(*askers, return_exceptions=True)
+
+    assert len(endpoint.questions) == 1
+    assert all(isinstance(answer, Claims) for answer in answers[1:])
+
+
+async def test_one_endpoints_answer_never_serves_another(endpoint, asker):
+    """Two endpoints may know the same text as different tokens (pitfall 52)."""
+    await asker.ask("one", "t")
+
+    assert asker.recall("two", "t", asker.clock.now) is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda _: web.Response(status=500),
+        lambda _: web.Response(status=302, headers={"Location": "http://127.0.0.1/"}),
+        lambda _: web.Response(text="<html>"),
+        lambda _: web.json_response({"active": "true"}),
+        lambda _: web.Response(body=b" " * 70_000),
+    ],
+)
+async def test_endpoint_that_gives_no_answer_is_unavailable(endpoint, asker, answer):
+    """503, not 401, and asked again at the next request."""
+    endpoint.answer = answer
+    assert (await asker.ask("one", "t")).reason is Reason.IDENTITY_UNAVAILABLE
+    endpoint.answer = web.json_response
+    assert isinstance(await asker.ask("one", "t"), Claims)
+
+
+async def test_endpoint_that_hangs_is_given_up(endpoint, asker):
+    """The wait has an end of its own, inside Envoy's."""
+    endpoint.go.clear()
+
+    assert (await asker.ask("one", "t")).reason is Reason.IDENTITY_UNAVAILABLE
+
+
+async def test_endpoint_off_https_and_loopback_is_never_asked():
+    """A token is not sent in clear over a wire."""
+    settings = Introspection("one", "http://192.0.2.1/introspect", "c", "S")
+    introspector = Introspector({"one": settings}, {}, Clock())
+
+    assert (await introspector.ask("one", "t")).reason is Reason.IDENTITY_UNAVAILABLE
+    await introspector.close()
