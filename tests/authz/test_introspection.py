@@ -1,4 +1,4 @@
-"""Answers of an introspection endpoint: active is true, inactive is a verdict, all else is the fault of the endpoint."""
+"""Answers of an introspection endpoint: active is true, inactive a verdict, all else the fault of the endpoint."""
 
 import json
 
