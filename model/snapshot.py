@@ -240,6 +240,7 @@ class Store:
 
     `urls`: redis://, rediss:// or unix://; `topology` is "single", "sentinel" or "cluster". `share` is the part of each
     limit, in thousandths, that an instance may spend while the store is away; 0 takes it from the heartbeat count.
+    `hash_key` is a secret of the fleet under which the names of counters are hashed; "" hashes with the prefix alone.
     """
 
     kind: str = "memory"
@@ -255,6 +256,7 @@ class Store:
     budget: Duration = 5_000_000
     leases: bool = True
     share: int = 0
+    hash_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
