@@ -23,7 +23,7 @@ class Operated(Protocol):
         """None when ready, else why not."""
         ...
 
-    async def metrics(self) -> bytes:
+    async def metrics_text(self) -> bytes:
         """Write the Prometheus text format."""
         ...
 
@@ -87,7 +87,7 @@ class Admin:
         return web.Response(status=200 if missing is None else 503, text=f"{missing or 'ready'}\n")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        return web.Response(body=await self._operated.metrics(), headers={"content-type": CONTENT_TYPE_LATEST})
+        return web.Response(body=await self._operated.metrics_text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
     async def _jwks(self, _request: web.Request) -> web.Response:
         return web.Response(

@@ -11,6 +11,7 @@ from model.instant import MILLISECOND, SECOND, Duration
 from model.rpc import RpcError
 from sidecar.server import (
     INTERNAL,
+    NO_MESSAGE,
     AddressUnusable,
     Method,
     Options,
@@ -82,14 +83,19 @@ def _generic_handlers(methods: Sequence[Method]) -> list[grpc.GenericRpcHandler]
 
 def _method_handler(method: Method) -> Any:
     if method.unary is not None:
-        return grpc.unary_unary_rpc_method_handler(_unary_call(method.path, method.unary))
+        # stream_unary, not unary_unary: for a body without one whole message grpc.aio's unary handler is never called
+        # and never answers, while a reader sees the end of the stream; on the wire the two are one and the same
+        return grpc.stream_unary_rpc_method_handler(_unary_call(method.path, method.unary))
     assert method.stream is not None  # noqa: S101 - the type of Method cannot say "one of the two"
     return grpc.stream_stream_rpc_method_handler(_stream_call(method.path, method.stream))
 
 
-def _unary_call(path: str, handler: Unary) -> Callable[[bytes, Any], Awaitable[bytes]]:
-    async def call(request: bytes, context: Any) -> bytes:
+def _unary_call(path: str, handler: Unary) -> Callable[[object, Any], Awaitable[bytes]]:
+    async def call(_requests: object, context: Any) -> bytes:
         try:
+            request = await context.read()
+            if request is grpc.aio.EOF:
+                raise RpcError(INTERNAL, NO_MESSAGE)  # noqa: TRY301 - answered like any other refusal of the call
             return await handler(request)
         except RpcError as error:
             context.set_code(CODES[error.code])

@@ -16,9 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from model.instant import SECOND, Instant
-from model.reason import TABLE
-from model.request import Request
-from model.verdict import Allow, Verdict
 from sidecar import clock
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
@@ -49,35 +46,18 @@ class Journal:
         self._thread = threading.Thread(target=self._drain, name="journal", daemon=True)
         self._thread.start()
 
-    def decision(self, service: str, request: Request, verdict: Verdict, took: int) -> None:
-        """Log one decision; `took` in nanoseconds."""
+    def admits(self, at: Instant, *, refusal: bool) -> bool:
+        """Tell whether a decision taken now is to be written; one that is not is counted as dropped."""
         if not self._decisions:
-            return
-        allowed = isinstance(verdict, Allow)
-        if not self._budgets[allowed].take(request.received):
-            self.dropped += 1
-            return
-        caller = verdict.caller
-        self._put(
-            request.received,
-            "info",
-            "decision",
-            {
-                "service": service,
-                "request_id": request.id,
-                "route": request.route,
-                "method": request.method,
-                "outcome": "allow" if isinstance(verdict, Allow) else verdict.reason.value,
-                "status": 200 if isinstance(verdict, Allow) else TABLE[verdict.reason].status,
-                "credential": caller.kind,
-                "client_id": caller.client_id,
-                "tier": caller.tier,
-                "tenant": caller.tenant,
-                "organisation": caller.organisation,
-                "address": request.address,
-                "took_us": took // 1000,
-            },
-        )
+            return False
+        if self._budgets[refusal].take(at):
+            return True
+        self.dropped += 1
+        return False
+
+    def decision(self, at: Instant, fields: dict[str, Field]) -> None:
+        """Write one decision that was admitted."""
+        self._put(at, "info", "decision", fields)
 
     def event(self, level: str, name: str, **fields: Field) -> None:
         """Log one event of the sidecar's own life."""

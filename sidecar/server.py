@@ -18,6 +18,7 @@ DEADLINE_EXCEEDED = 4
 NOT_FOUND = 5
 UNIMPLEMENTED = 12
 INTERNAL = 13
+NO_MESSAGE = "the call ended without a whole message"
 
 Unary = Callable[[bytes], Awaitable[bytes]]
 Stream = Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]

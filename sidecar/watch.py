@@ -1,8 +1,11 @@
 """Watching files by their content: the one thing that an in-place write, a rename and a symlink swap have in common."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+Content = bytes | OSError
+"""What reading a file gave: its bytes, or why it could not be read."""
 
 
 class Watch:
@@ -13,17 +16,20 @@ class Watch:
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
-        self._paths = tuple(paths)
-        self._accepted = self._seen = read_digest(self._paths)
+        self.follow({path: read_content(path) for path in paths})
 
-    def follow(self, paths: Iterable[Path]) -> None:
-        """Watch these files from now on, their content of now taken as known."""
-        self._paths = tuple(paths)
-        self._accepted = self._seen = read_digest(self._paths)
+    def follow(self, contents: Mapping[Path, Content]) -> None:
+        """Watch these files from now on; a change is what differs from these contents, which somebody has read."""
+        self.paths = tuple(contents)
+        self._accepted = self._seen = digest_contents(contents)
 
     def poll(self) -> bool:
         """Read all files; True once for each settled change."""
-        digest = read_digest(self._paths)
+        return self.observe({path: read_content(path) for path in self.paths})
+
+    def observe(self, contents: Mapping[Path, Content]) -> bool:
+        """Look at what was read just now; True once for each settled change."""
+        digest = digest_contents(contents)
         settled = digest == self._seen
         self._seen = digest
         if digest == self._accepted or not settled:
@@ -32,13 +38,26 @@ class Watch:
         return True
 
 
-def read_digest(paths: Iterable[Path]) -> bytes:
+def read_content(path: Path) -> Content:
+    """Read a file whole."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        return error
+
+
+def read_folder(directory: Path) -> dict[Path, Content]:
+    """Read all files below a folder, those behind links too; an empty mapping where there is no folder."""
+    paths = sorted(path for path in directory.rglob("*") if path.is_file())
+    return {path: read_content(path) for path in paths}
+
+
+def digest_contents(contents: Mapping[Path, Content]) -> bytes:
     """Digest names and contents; a file that cannot be read counts as one with other content."""
     total = hashlib.blake2b(digest_size=16)
-    for path in paths:
-        try:
-            content = hashlib.blake2b(path.read_bytes(), digest_size=16).digest()
-        except OSError as error:
-            content = type(error).__name__.encode()
-        total.update(hashlib.blake2b(str(path).encode(), digest_size=16).digest() + content.ljust(32, b"\0"))
+    for path, content in contents.items():
+        mark, data = (b"1", content) if isinstance(content, bytes) else (b"0", type(content).__name__.encode())
+        total.update(
+            mark + b"".join(hashlib.blake2b(part, digest_size=16).digest() for part in (str(path).encode(), data))
+        )
     return total.digest()

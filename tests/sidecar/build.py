@@ -1,0 +1,71 @@
+"""Builders of this room: a server on a free port, a channel to it, a journal that keeps its lines."""
+
+import asyncio
+import contextlib
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+import grpc.aio
+
+from sidecar.grpcio import GrpcioServer
+from sidecar.logs import Journal
+from sidecar.server import Options
+
+SECOND = 1_000_000_000
+
+
+class Lines(list):
+    """The lines that a journal wrote, parsed where they are JSON."""
+
+    def write(self, line):
+        self.append(line)
+
+    def parsed(self):
+        return [json.loads(line) for line in self]
+
+
+def journal(**options):
+    """A journal and the lines it has written once it is closed."""
+    lines = Lines()
+    return Journal(lines.write, **options), lines
+
+
+@contextlib.asynccontextmanager
+async def serving(methods, *, opener=GrpcioServer, address="127.0.0.1:0", options=None):
+    """A server over `methods`; gives its address."""
+    server = opener(methods, address, options or Options())
+    address = await server.start()
+    try:
+        yield address
+    finally:
+        await server.stop(0)
+
+
+@contextlib.asynccontextmanager
+async def channel(address, options=()):
+    async with grpc.aio.insecure_channel(address, options=list(options)) as made:
+        yield made
+
+
+async def call(made, path, data=b"", **options):
+    """One unary call of bytes."""
+    return await made.unary_unary(path)(data, **options)
+
+
+@contextlib.contextmanager
+def short_folder():
+    """A folder whose path leaves room for a socket's name."""
+    path = Path(tempfile.mkdtemp(prefix="wg", dir="/tmp"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+async def until(condition, seconds=10.0):
+    """Wait for a condition that another task brings about."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - what is waited for happens in another process or library
+            await asyncio.sleep(0.005)
