@@ -40,7 +40,8 @@ class Trusted:
 class Claims:
     """What a token that holds says about its caller; "" and None where it says nothing.
 
-    Times are in nanoseconds. `confirmation` is `cnf`: "x5t#S256" and "jkt" at most. `thumbprint` names the key that
+    Times are in nanoseconds. `kid` is that of the key that verified the token, also where the token named none, so that
+    a denied key stays denied. `confirmation` is `cnf`: "x5t#S256" and "jkt" at most. `thumbprint` names the key that
     verified it (RFC 7638): a cached verdict stands only while the issuer's key set still holds that key. `type` is
     the `typ` without "application/". `members` is the whole payload.
     """

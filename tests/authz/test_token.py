@@ -122,6 +122,10 @@ class TestKeys:
         assert isinstance(verify_token(text, trust(jwk(key)), NOW), Claims)
         assert isinstance(verify_token(text, trust(jwk("rsa"), jwk("rsa-2"), jwk("ed")), NOW), Claims)
 
+    def test_a_token_without_kid_tells_that_of_the_key_that_verified_it(self):
+        """Whoever stole a key cannot slip past its denial by leaving its name out."""
+        assert verify(token("rsa", header={"kid": ...})).kid == "rsa"
+
     def test_a_token_without_kid_that_no_key_verifies_asks_for_a_refetch(self):
         answer = verify_token(token("rsa-2", header={"kid": ...}), trust(jwk("rsa")), NOW)
 
