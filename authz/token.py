@@ -167,7 +167,7 @@ def _read_claims(
         tenant=_read_text(members, issuer.tenant_claim),
         tier=_read_text(members, issuer.tier_claim),
         jti=_read_text(members, "jti"),
-        kid=(compact.kid or "") if compact is not None else "",
+        kid=(key.kid or "") if key is not None else "",
         type=compact.type if compact is not None else "",
         issued=_read_instant(members, "iat"),
         not_before=_read_instant(members, "nbf"),
