@@ -192,7 +192,7 @@ def check_bytes(asked, *, raw=True, lines=None):
     attributes.source.certificate = asked.certificate
     if asked.route is not None:
         attributes.context_extensions["wardgate.route"] = asked.route
-    pairs = list(lines if lines is not None else asked.headers.items()) + [("x-request-id", asked.id)]
+    pairs = [*(asked.headers.items() if lines is None else lines), ("x-request-id", asked.id)]
     for name, value in pairs:
         if raw:
             http.header_map.headers.add(key=name, raw_value=value.encode("latin-1"))

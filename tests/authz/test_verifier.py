@@ -115,7 +115,7 @@ def test_rotation_is_followed_without_a_refused_context():
     """A key that the upstream does not know yet makes it read the set again."""
     rings = [ring()]
     clock = Clock()
-    subject = verifier(source=lambda: rings[0].jwks(), clock=clock)
+    subject = verifier(source=lambda: rings[0].jwks(), clock=clock)  # noqa: PLW0108 - the ring changes below
     subject.verify(context())
     clock.now = NOW + DAY + SECOND
     rings[0] = ring().rotate(NOW + DAY - SECOND * 60)
