@@ -46,7 +46,8 @@ def local_replies() -> hcm.LocalReplyConfig:
 
 def _mapper(when: str, reason: Reason) -> hcm.ResponseMapper:
     row = TABLE[reason]
-    members = json.loads(problem_document(reason, "%REQ(x-request-id)%"))
+    # A command alone keeps its type, a number of our own would come out as text: the status is Envoy's word for it.
+    members = {**json.loads(problem_document(reason, "%REQ(x-request-id)%")), "status": "%RESPONSE_CODE%"}
     body = core.SubstitutionFormatString(json_format=struct(members), content_type=MEDIA_TYPE, omit_empty_values=True)
     wait = [] if row.retry_after is None else [header("retry-after", str(row.retry_after))]
     return hcm.ResponseMapper(

@@ -33,7 +33,7 @@ def write_yaml(content: Mapping[str, Any]) -> str:
     """Write plain data as block YAML that Envoy's reader and YAML 1.2 readers take alike."""
     yaml = YAML(typ="safe", pure=True)
     yaml.Representer = _Representer
-    yaml.default_flow_style = False  # type: ignore[assignment] # ruamel types the attribute by its default, None
+    yaml.default_flow_style = False  # type: ignore[assignment] # ruamel's stubs take the attribute's type from None
     yaml.width = 1 << 30
     yaml.sort_base_mapping_type_on_output = False
     stream = StringIO()

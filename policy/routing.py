@@ -12,12 +12,14 @@ from policy.plane import Plane
 from policy.route import Match, Retry, Route
 from policy.typed import exact, extension, header, pack, regex, span
 
-_RETRY_ON = {
-    "connect-failure": "connect-failure",
-    "refused-stream": "refused-stream",
-    "reset": "reset",
-    "gateway-error": "gateway-error",
-}
+_INTERNAL_HEADERS = [
+    "x-envoy-internal",
+    "x-envoy-external-address",
+    "x-envoy-original-path",
+    "x-envoy-original-method",
+    "x-envoy-expected-rq-timeout-ms",
+    "x-envoy-attempt-count",
+]
 
 
 def route_configuration(name: str, plane: Plane, document: Document) -> config.RouteConfiguration:
@@ -34,6 +36,8 @@ def route_configuration(name: str, plane: Plane, document: Document) -> config.R
         name=name,
         virtual_hosts=[host],
         validate_clusters=False,
+        # The transcoder's copy of the path holds the query, and with it perhaps a credential.
+        request_headers_to_remove=_INTERNAL_HEADERS,
         # What a route says wins over its host, so that nothing said once can undo what was said closer.
         most_specific_header_mutations_wins=True,
     )
