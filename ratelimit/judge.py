@@ -81,7 +81,14 @@ def _make_status(line: Line, outcome: Outcome | None, over: bool, refusing: bool
     if over:
         # Nothing is left for this descriptor, whatever a cheaper one would find: Envoy describes the limit with the
         # fewest left, and that must be the one that refused.
-        return Status(True, not rule.shadow, refusing, rule, 0, outcome.retry_after)
+        return Status(
+            exceeded=True,
+            over=not rule.shadow,
+            refusing=refusing,
+            rule=rule,
+            reset=outcome.retry_after,
+            scope=tuple(key for key, _ in line.descriptor.entries),
+        )
     return Status(rule=rule, remaining=min(outcome.remaining, UNLIMITED_REMAINING), reset=outcome.reset)
 
 

@@ -41,6 +41,7 @@ class Status:
     `exceeded` says that there was no room, `over` what the proxy is told: a shadow rule says OK all the same.
     `refusing` marks a cause of the refusal. `rule` is None where none holds, and where it was replaced. `remaining` is
     in requests, `reset` in nanoseconds: the wait where there was no room, otherwise the time until the limit is whole.
+    `scope` are the keys of the descriptor without their values, of which one may be a secret.
     """
 
     exceeded: bool = False
@@ -49,6 +50,7 @@ class Status:
     rule: Rule | None = None
     remaining: int = 0
     reset: Duration = 0
+    scope: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -58,7 +58,8 @@ class RateLimitService:
     """Answers for one set of rules; `rules` is swapped as one attribute on reload.
 
     `clock` reads nanoseconds since the epoch. `record` is called once for each answer, with the question and the time
-    at which it came in. `errors` counts the calls that had no answer.
+    at which it came in. `tally` may be that of a former service, whose counters then go on. `errors` counts the calls
+    that had no answer.
     """
 
     def __init__(
@@ -68,10 +69,11 @@ class RateLimitService:
         clock: Callable[[], Instant],
         record: Callable[[Question, Answer, Instant], None] = lambda _question, _answer, _received: None,
         options: Options = Options(),
+        tally: RuleTally | None = None,
     ) -> None:
         self.rules = rules
         self.options = options
-        self.tally = RuleTally()
+        self.tally = RuleTally() if tally is None else tally
         self.errors = {"invalid": 0, "unavailable": 0}
         self._limiter = limiter
         self._clock = clock

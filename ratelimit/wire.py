@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from google.protobuf.message import DecodeError
 
-from model.fields import Fields, find_tightest, limit_fields, wait_seconds
-from model.instant import SECOND
+from model.fields import Fields, limit_fields, wait_seconds
+from model.instant import SECOND, whole_seconds
 from model.problem import MEDIA_TYPE, Extension, problem_document
 from model.reason import Reason
 from pb.ratelimit_common_pb2 import RateLimitDescriptor
@@ -45,19 +45,23 @@ def write_answer(answer: Answer, families: Sequence[str] = (), *, problems: bool
 
 
 def write_problem(answer: Answer) -> str:
-    """Write the problem document of a refusal: the limits that refused, and of the longest wait its scope and quota.
+    """Write the problem document of a refusal: every limit that refused, and more of the one that refuses longest.
 
-    The scope is made of keys, not of values: a value may be a credential.
+    `scope` is made of the descriptor's keys, not of values: a value may be a credential.
     """
-    refused = [status.rule.quota.name for status in answer.statuses if status.refusing and status.rule is not None]
-    extensions: dict[str, Extension] = {"violated-policies": list(dict.fromkeys(refused))}
-    refusing = [limit for limit in answer.limits if not limit[1].allowed]
-    if refusing:
-        quota, _ = find_tightest(refusing)
-        extensions |= {"limit": quota.name, "quota": quota.count, "window": quota.period // SECOND}
-    wait = wait_seconds(answer.limits)
-    if wait is not None:
-        extensions["retry_after"] = wait
+    refusing = [(status, status.rule) for status in answer.statuses if status.refusing and status.rule is not None]
+    status, rule = max(refusing, key=lambda refused: refused[0].reset)
+    wait = whole_seconds(status.reset)
+    extensions: dict[str, Extension] = {
+        "violated-policies": list(dict.fromkeys(other.quota.name for _, other in refusing)),
+        "limit": rule.quota.name,
+        "scope": list(status.scope),
+        "quota": rule.quota.count,
+        "window": rule.quota.period // SECOND,
+        "remaining": 0,
+        "reset": wait,
+        "retry_after": wait,
+    }
     return problem_document(Reason.QUOTA_EXCEEDED, "", extensions=extensions)
 
 
