@@ -7,8 +7,8 @@ from demo.world import Ask, Token
 
 ALPHA = Token("fintech-alpha")
 PAYMENT = {
-    "endToEndId": "tour-1",
-    "instructedAmount": {"currency": "EUR", "amount": "12.50"},
+    "end_to_end_id": "tour-1",
+    "instructed_amount": {"currency": "EUR", "amount": "12.50"},
     "debtor": {"name": "Ada", "iban": "DE02120300000000202051"},
     "creditor": {"name": "Bo", "iban": "FR1420041010050500013M02606"},
 }
@@ -46,7 +46,7 @@ def _refused(title: str, token: Token | None, slug: str, challenge: str) -> Case
     return Case(title, _account("current", token), expect)
 
 
-_ACCOUNT = Expect(200, members={"accountId": "current", "balance.currency": "EUR"})
+_ACCOUNT = Expect(200, members={"account_id": "current", "balance.currency": "EUR"})
 _BAD = Expect(400)
 _TRANSACTIONS = "/v3/accounts/current/transactions"
 
@@ -60,9 +60,9 @@ CASES = (
         Expect(
             200,
             members={
-                "request.accountId": "current",
-                "request.bookedFrom": "2026-01-01",
-                "request.pageSize": 25,
+                "request.account_id": "current",
+                "request.booked_from": "2026-01-01",
+                "request.page_size": 25,
                 "request.direction": "DEBIT",
                 "request.category": ["a", "b"],
             },
@@ -81,12 +81,12 @@ CASES = (
     Case(
         "public data without a credential",
         Ask("GET", "/v3/open-data/products", identity=None, plane="PUBLIC"),
-        Expect(200, members={"products.0.productId": "p-1"}),
+        Expect(200, members={"products.0.product_id": "p-1"}),
     ),
     _refused("no token", None, "credential-missing", NO_ERROR),
     _refused("expired token", replace(ALPHA, expires_in=-600), "token-expired", INVALID),
-    _refused("unsigned token (alg none)", replace(ALPHA, forgery="none"), "token-invalid", INVALID),
-    _refused("forged token (right kid, wrong key)", replace(ALPHA, forgery="key"), "token-invalid", INVALID),
+    _refused("unsigned token (alg none)", replace(ALPHA, forgery="none"), "token-algorithm", INVALID),
+    _refused("forged token (right kid, wrong key)", replace(ALPHA, forgery="key"), "token-signature", INVALID),
     Case(
         "token of another partner than the certificate",
         Ask("GET", "/v3/accounts/current", ALPHA, identity="fintech-beta"),

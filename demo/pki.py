@@ -112,13 +112,16 @@ def _is_valid(folder: Path) -> bool:
         leaves = [x509.load_pem_x509_certificate((folder / f"{name}.pem").read_bytes()) for name in CERTIFICATES]
     except (OSError, ValueError):
         return False
+    store = (folder / "trust.pem").is_file()
     keys = all((folder / f"{name}.key").is_file() for name in CERTIFICATES if name not in AUTHORITIES)
-    return keys and all(leaf.not_valid_after_utc > limit for leaf in leaves)
+    return store and keys and all(leaf.not_valid_after_utc > limit for leaf in leaves)
 
 
 def _build(folder: Path) -> None:
     root = _authority(folder, "root", "Demo QTSP Root CA")
     qualified = _authority(folder, "issuing", "Demo QTSP Qualified Web CA", above=root)
+    # Envoy hands the leaf alone to the sidecar: so the store names the CA that issues, as a trusted list does.
+    (folder / "trust.pem").write_bytes((folder / "issuing.pem").read_bytes() + (folder / "root.pem").read_bytes())
     edge, mesh = _authority(folder, "edge-ca", "Demo Edge CA"), _authority(folder, "mesh-ca", "Demo Mesh CA")
     stranger = _authority(folder, "stranger-ca", "Demo Unknown CA")
     for name, names in SERVICES.items():

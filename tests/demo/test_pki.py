@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from authz.certificate import judge_certificate, open_trust, read_peer
 from demo.pki import AUTHORITIES, CERTIFICATES, PARTNERS, ensure_pki
@@ -21,8 +22,11 @@ def pki(tmp_path_factory):
 
 
 def judge(pki, name):
-    trust = open_trust(CertificateProfile("qwac-psd2", ((pki / "root.pem").read_text(),)))
-    peer = read_peer(quote((pki / f"{name}.pem").read_text()))
+    anchors = x509.load_pem_x509_certificates((pki / "trust.pem").read_bytes())
+    texts = tuple(anchor.public_bytes(Encoding.PEM).decode() for anchor in anchors)
+    trust = open_trust(CertificateProfile("qwac-psd2", texts))
+    leaf = x509.load_pem_x509_certificate((pki / f"{name}.pem").read_bytes())
+    peer = read_peer(quote(leaf.public_bytes(Encoding.PEM)))
     return judge_certificate(peer, trust, time.time_ns())
 
 
