@@ -117,7 +117,7 @@ class KeyRefresher:
                 for source in list(self._sources.values()):
                     await source.tried.wait()
 
-    async def want(self, issuer_id: str, kid: str, patience: float = 0.1) -> bool:
+    async def want(self, issuer_id: str, kid: str, patience: float = 0.15) -> bool:
         """Fetch an issuer's keys because a token names one that is not there; True where the set has changed.
 
         At most one fetch an issuer and cool-down, whatever tokens ask for: the cool-down runs from the last fetch

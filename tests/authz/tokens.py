@@ -8,9 +8,10 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import get_default_algorithms
 
 from authz.keyset import read_keys
-from authz.token import Trusted
+from authz.token import Trusted, verify_token
 from model.instant import DAY, SECOND
 from model.snapshot import Issuer
+from model.verdict import Deny
 
 NOW_S = 1_796_040_000
 NOW = NOW_S * SECOND
@@ -91,3 +92,13 @@ def trust(*entries, until=NOW + DAY, **members):
     entries = entries or tuple(jwk(name) for name in ("rsa", "ed", "p256", "p384", "p521"))
     one = issuer(**members)
     return {one.issuer: Trusted(one, read_keys(key_set(*entries)), until)}
+
+
+def verify(text, now=NOW, **members):
+    return verify_token(text, trust(**members), now)
+
+
+def reason(text, now=NOW, **members):
+    answer = verify(text, now, **members)
+    assert isinstance(answer, Deny), answer
+    return answer.reason
