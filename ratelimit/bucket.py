@@ -82,6 +82,12 @@ def spend(bucket: Bucket | None, quota: Quota, cost: int, now: int) -> tuple[Buc
     return kept, Outcome(False, max(level, 0), retry, reset)
 
 
+def refund(bucket: Bucket, quota: Quota, cost: int, now: int) -> Bucket:
+    """Put `cost` tokens back; what is above the burst is lost."""
+    settled, _ = refill(bucket, quota, now)
+    return settled._replace(tokens=settled.tokens + cost)
+
+
 def whole_at(bucket: Bucket, quota: Quota, now: int) -> int:
     """Ticks from `now` until the bucket may be forgotten: it is full by every burst that it was granted."""
     return until(bucket, quota, max(bucket.high, quota.burst), now)

@@ -67,7 +67,7 @@ class MemoryLimiter:
 
     async def release(self, charges: Sequence[Charge], now: Instant) -> None:
         """Free the holders' places."""
-        await self._store.release(charges, now)
+        await self._store.refund(charges, now)
 
     def health(self) -> str:
         """Name the mode: memory cannot be away."""

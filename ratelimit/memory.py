@@ -87,15 +87,14 @@ class MemoryStore:
         now = self._clock.read(now)
         return [self._draw(wish, now) for wish in draws]
 
-    async def release(self, charges: Sequence[Charge], now: Instant) -> None:
+    async def refund(self, charges: Sequence[Charge], now: Instant) -> None:
         """See `ratelimit.store.Store`."""
         now = self._clock.read(now)
         for charge in charges:
             entry = self._states.get(identify(charge))
-            if entry is not None and charge.quota.concurrent:
-                held = cast("places.Places", entry[0])
-                left = {name: expiry for name, expiry in held.items() if name != charge.holder}
-                self._keep(identify(charge), left, max(left.values(), default=now), now)
+            if entry is not None:
+                state, whole = _refund(entry[0], charge, now)
+                self._keep(identify(charge), state, now + whole, now)
 
     async def peek(self, charges: Sequence[Charge], now: Instant) -> Sequence[Outcome]:
         """See `ratelimit.store.Store`."""
@@ -152,6 +151,19 @@ def _weigh(state: State | None, charge: Charge, now: Instant) -> tuple[State | N
     if quota.algorithm is Algorithm.BUCKET:
         return bucket.spend(cast("bucket.Bucket | None", state), quota, charge.cost, now)
     return window.spend(cast("window.Window | None", state), quota, charge.cost, now)
+
+
+def _refund(state: State, charge: Charge, now: Instant) -> tuple[State, Duration]:
+    """Put back what a charge took: the state afterwards, and the time until it is the same as none."""
+    quota = charge.quota
+    if isinstance(state, bucket.Bucket):
+        after = bucket.refund(state, quota, charge.cost, now)
+        return after, bucket.whole_at(after, quota, now)
+    if isinstance(state, window.Window):
+        rolled = window.refund(state, quota, charge.cost, now)
+        return rolled, window.reset(rolled, quota, now)
+    left = places.refund(state, charge.holder)
+    return left, places.reset(left, now)
 
 
 def _forgettable(state: State | None, charge: Charge, outcome: Outcome, now: Instant) -> Duration:

@@ -20,16 +20,22 @@ def spend(places: Places | None, quota: Quota, holder: str, now: int) -> tuple[P
     held = {name: min(expiry, now + quota.period) for name, expiry in (places or {}).items() if expiry > now}
     if holder not in held and len(held) >= quota.count:
         soonest = min(held.values(), default=now + quota.period) - now
-        return held, Outcome(False, 0, soonest, _reset(held, now))
+        return held, Outcome(False, 0, soonest, reset(held, now))
     held[holder] = now + quota.period
-    return held, Outcome(True, max(quota.count - len(held), 0), 0, _reset(held, now))
+    return held, Outcome(True, max(quota.count - len(held), 0), 0, reset(held, now))
 
 
 def peek(places: Places | None, quota: Quota, now: int) -> Outcome:
     """How many places are free, taking none."""
     held = {name: expiry for name, expiry in (places or {}).items() if expiry > now}
-    return Outcome(True, max(quota.count - len(held), 0), 0, _reset(held, now))
+    return Outcome(True, max(quota.count - len(held), 0), 0, reset(held, now))
 
 
-def _reset(places: Places, now: int) -> int:
+def refund(places: Places, holder: str) -> Places:
+    """Free the place of `holder`."""
+    return {name: expiry for name, expiry in places.items() if name != holder}
+
+
+def reset(places: Places, now: int) -> int:
+    """Ticks until every place would have fallen free by itself."""
     return max(places.values(), default=now) - now

@@ -56,12 +56,12 @@ class Store(Protocol):
         """
         ...
 
-    async def draw(self, draws: Sequence[Draw], now: Instant) -> Sequence[Drawn]:
-        """Report and take ahead of need, each bucket by itself. Raises StoreAway."""
+    async def draw(self, draws: Sequence[Draw], now: Instant) -> Sequence[Drawn | None]:
+        """Report and take ahead of need, each bucket by itself; None for one that could not be reached."""
         ...
 
-    async def release(self, charges: Sequence[Charge], now: Instant) -> None:
-        """Free the places that the charges' holders hold. Raises StoreAway."""
+    async def refund(self, charges: Sequence[Charge], now: Instant) -> None:
+        """Give back what the charges took, and the places of their holders. Raises StoreAway."""
         ...
 
     async def peek(self, charges: Sequence[Charge], now: Instant) -> Sequence[Outcome]:

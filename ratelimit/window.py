@@ -43,9 +43,26 @@ def spend(window: Window | None, quota: Quota, cost: int, now: int) -> tuple[Win
     rolled, used = roll(window, quota, now)
     room = quota.count - used
     if cost > room:
-        return rolled, Outcome(False, max(room, 0), _wait(rolled, quota, cost - room, now), _reset(rolled, quota, now))
+        return rolled, Outcome(False, max(room, 0), _wait(rolled, quota, cost - room, now), reset(rolled, quota, now))
     after = _record(rolled, quota, cost, now) if cost else rolled
-    return after, Outcome(True, room - cost, 0, _reset(after, quota, now))
+    return after, Outcome(True, room - cost, 0, reset(after, quota, now))
+
+
+def refund(window: Window, quota: Quota, cost: int, now: int) -> Window:
+    """Strike `cost` out again, the latest spends first."""
+    rolled, _ = roll(window, quota, now)
+    entries = list(rolled.entries)
+    while cost > 0 and entries:
+        stamp, spent = entries.pop()
+        if spent > cost:
+            entries.append((stamp, spent - cost))
+        cost -= spent
+    return Window(rolled.first, tuple(entries))
+
+
+def reset(window: Window, quota: Quota, now: int) -> int:
+    """Ticks until nothing is left in the window."""
+    return window.entries[-1][0] + quota.period - now if window.entries else 0
 
 
 def _record(window: Window, quota: Quota, cost: int, now: int) -> Window:
@@ -62,8 +79,3 @@ def _wait(window: Window, quota: Quota, missing: int, now: int) -> int:
         if missing <= 0:
             return stamp + quota.period - now
     return quota.period
-
-
-def _reset(window: Window, quota: Quota, now: int) -> int:
-    """Ticks until nothing is left in the window."""
-    return window.entries[-1][0] + quota.period - now if window.entries else 0
