@@ -1,11 +1,14 @@
 """The HTTP filters of a plane, in their order, and what a route says to each of them.
 
-cors answers preflights, which carry no credential; rbac refuses URLs that are too long; ext_authz asks the sidecar;
-buffer bounds bodies, only of callers who may call; ext_proc and the transcoder run where a route asks for them.
+cors answers preflights, which carry no credential; rbac refuses what is too large to be looked at; ext_authz asks the
+sidecar; buffer bounds bodies, only of callers who may call; ext_proc and the transcoder run where a route asks for them.
 """
+
+import re
 
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.rbac import v3 as rbac
+from envoy_data_plane.envoy.config.route import v3 as route_config
 from envoy_data_plane.envoy.extensions.filters.http.buffer import v3 as buffer
 from envoy_data_plane.envoy.extensions.filters.http.cors import v3 as cors
 from envoy_data_plane.envoy.extensions.filters.http.ext_authz import v3 as ext_authz
@@ -15,6 +18,7 @@ from envoy_data_plane.envoy.extensions.filters.http.rbac import v3 as rbac_filte
 from envoy_data_plane.envoy.extensions.filters.http.router import v3 as router
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 from envoy_data_plane.envoy.type import v3 as envoy_type
+from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google.api.expr import v1alpha1 as cel
 from envoy_data_plane.google.protobuf import Any
 
@@ -23,12 +27,13 @@ from policy.descriptor import cut_descriptors
 from policy.gateway import Document
 from policy.plane import Cors
 from policy.route import Route
-from policy.typed import exact, grpc, pack, regex, span
+from policy.typed import grpc, pack, regex, span
 
 CORS = "envoy.filters.http.cors"
 AUTHORITY = "envoy.filters.http.ext_authz"
 PROCESSOR = "envoy.filters.http.ext_proc"
 TRANSCODER = "envoy.filters.http.grpc_json_transcoder"
+ADMISSION = "envoy.filters.http.rbac"
 BUFFER = "envoy.filters.http.buffer"
 LABEL = "wardgate.route"
 
@@ -41,7 +46,9 @@ def http_filters(document: Document) -> list[hcm.HttpFilter]:
     limit = document.limits.body
     return [
         hcm.HttpFilter(name=CORS, typed_config=pack(cors.Cors())),
-        hcm.HttpFilter(name="envoy.filters.http.rbac", typed_config=pack(_url_limit(document.limits.url))),
+        hcm.HttpFilter(
+            name=ADMISSION, typed_config=pack(rbac_filter.Rbac(rules=_admission(document.limits.url, limit)))
+        ),
         hcm.HttpFilter(name=AUTHORITY, typed_config=pack(_authority(document))),
         hcm.HttpFilter(name=BUFFER, typed_config=pack(buffer.Buffer(max_request_bytes=limit))),
         hcm.HttpFilter(name=PROCESSOR, typed_config=pack(_processor(document)), disabled=True),
@@ -55,10 +62,8 @@ def http_filters(document: Document) -> list[hcm.HttpFilter]:
 def route_filters(route: Route, document: Document) -> dict[str, Any]:
     """Say what one route wants of the filters. Nothing here can switch ext_authz off."""
     settings = {AUTHORITY: label(route.id)}
-    if route.stream:
-        settings[BUFFER] = pack(buffer.BufferPerRoute(disabled=True))
-    elif route.body is not None:
-        settings[BUFFER] = pack(buffer.BufferPerRoute(buffer=buffer.Buffer(max_request_bytes=route.body)))
+    if route.stream or route.body is not None:
+        settings |= _body_limit(None if route.stream else route.body, document.limits.url)
     if route.responses is not None:
         settings[PROCESSOR] = pack(
             ext_proc.ExtProcPerRoute(overrides=ext_proc.ExtProcOverrides(processing_mode=_mode()))
@@ -70,6 +75,14 @@ def route_filters(route: Route, document: Document) -> dict[str, Any]:
     return settings
 
 
+def _body_limit(body: int | None, url: int) -> dict[str, Any]:
+    """Give a route a body limit of its own; None lets bodies of any size stream through."""
+    bound = buffer.Buffer(max_request_bytes=body)
+    own = buffer.BufferPerRoute(disabled=True) if body is None else buffer.BufferPerRoute(buffer=bound)
+    rules = rbac_filter.Rbac(rules=_admission(url, body))
+    return {BUFFER: pack(own), ADMISSION: pack(rbac_filter.RbacPerRoute(rbac=rules))}
+
+
 def label(route: str) -> Any:
     """Tell ext_authz the wardgate id of a route."""
     settings = ext_authz.CheckSettings(context_extensions={LABEL: route}, disable_request_body_buffering=True)
@@ -79,16 +92,18 @@ def label(route: str) -> Any:
 def cors_policy(policy: Cors) -> cors.CorsPolicy:
     """Write the cross-origin rules. `*` in an origin stands for letters, digits, dots and hyphens."""
     return cors.CorsPolicy(
-        allow_origin_string_match=[
-            regex(origin.replace(".", r"\.").replace("*", "[A-Za-z0-9.-]+")) if "*" in origin else exact(origin)
-            for origin in policy.origins
-        ],
+        allow_origin_string_match=[known_origins(policy)],
         allow_methods=", ".join(policy.methods),
         allow_headers=", ".join(policy.headers),
         expose_headers=", ".join(policy.expose),
         max_age=str(policy.max_age // 1_000_000_000),
         allow_credentials=policy.credentials,
     )
+
+
+def known_origins(policy: Cors) -> matcher.StringMatcher:
+    """Match the origins of a policy."""
+    return regex("|".join(re.escape(origin).replace(r"\*", "[A-Za-z0-9.-]+") for origin in policy.origins))
 
 
 def _authority(document: Document) -> ext_authz.ExtAuthz:
@@ -153,16 +168,24 @@ def _transcoder(route: Route, document: Document) -> transcoder.GrpcJsonTranscod
     )
 
 
-def _url_limit(most: int) -> rbac_filter.Rbac:
-    """Deny where `size(request.path) > most`, written as the CEL syntax tree that the filter takes."""
-    path = cel.Expr(
-        select_expr=cel.ExprSelect(operand=cel.Expr(ident_expr=cel.ExprIdent(name="request")), field="path")
-    )
+def _admission(url: int, body: int | None) -> rbac.Rbac:
+    """Deny what is too large to be looked at: a URL, and a body that says so itself (None: bodies of any size)."""
+    policies = {"url-too-long": _deny(rbac.Permission(any=True), _longer_than(url))}
+    if body is not None:
+        beyond = envoy_type.Int64Range(start=body + 1, end=(1 << 63) - 1)
+        announced = route_config.HeaderMatcher(name="content-length", range_match=beyond)
+        policies["body-too-large"] = _deny(rbac.Permission(header=announced), None)
+    return rbac.Rbac(action=rbac.RbacAction.DENY, policies=policies)
+
+
+def _deny(permission: rbac.Permission, condition: cel.Expr | None) -> rbac.Policy:
+    return rbac.Policy(permissions=[permission], principals=[rbac.Principal(any=True)], condition=condition)
+
+
+def _longer_than(most: int) -> cel.Expr:
+    """Write `size(request.path) > most` as the CEL syntax tree that the filter takes."""
+    request = cel.Expr(ident_expr=cel.ExprIdent(name="request"))
+    path = cel.Expr(select_expr=cel.ExprSelect(operand=request, field="path"))
     size = cel.Expr(call_expr=cel.ExprCall(function="size", args=[path]))
-    longer = cel.ExprCall(function="_>_", args=[size, cel.Expr(const_expr=cel.Constant(int64_value=most))])
-    policy = rbac.Policy(
-        permissions=[rbac.Permission(any=True)],
-        principals=[rbac.Principal(any=True)],
-        condition=cel.Expr(call_expr=longer),
-    )
-    return rbac_filter.Rbac(rules=rbac.Rbac(action=rbac.RbacAction.DENY, policies={"url-too-long": policy}))
+    limit = cel.Expr(const_expr=cel.Constant(int64_value=most))
+    return cel.Expr(call_expr=cel.ExprCall(function="_>_", args=[size, limit]))

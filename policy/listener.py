@@ -18,11 +18,14 @@ from policy.filters import http_filters
 from policy.gateway import Document
 from policy.local import local_replies
 from policy.plane import Plane
+from policy.route import Route
 from policy.typed import extension, pack, socket, span, struct, watched
 
 IDENTITY_PREFIXES = ("x-authenticated-", "x-envoy-", "x-verified-", "x-forwarded-")
 # With trusted hops in front, these two are the hops' word and Envoy reads them by its own rules.
 _HOP_HEADERS = ("x-forwarded-for", "x-forwarded-proto")
+
+_NOWHERE = core.CidrRange(address_prefix="255.255.255.255", prefix_len=32)
 
 _LOG_FIELDS = {
     "start": "%START_TIME%",
@@ -125,10 +128,10 @@ def _manager(name: str, plane: Plane, document: Document, directory: str) -> hcm
         drain_timeout=span(5 * SECOND),
         use_remote_address=True,
         xff_num_trusted_hops=plane.trusted_hops,
-        # No address is trusted for being internal: not even the host's own.
-        internal_address_config=hcm.HttpConnectionManagerInternalAddressConfig(),
+        # No address is trusted for being internal, not even the host's own; an empty list would mean the default.
+        internal_address_config=hcm.HttpConnectionManagerInternalAddressConfig(cidr_ranges=[_NOWHERE]),
         early_header_mutation_extensions=[
-            extension("envoy.http.early_header_mutation.header_mutation", _sanitiser(plane, document))
+            extension("envoy.http.early_header_mutation.header_mutation", _sanitiser(name, plane, document))
         ],
         forward_client_cert_details=hcm.HttpConnectionManagerForwardClientCertDetails.SANITIZE,
         generate_request_id=True,
@@ -146,7 +149,11 @@ def _manager(name: str, plane: Plane, document: Document, directory: str) -> hcm
     )
 
 
-def _sanitiser(plane: Plane, document: Document) -> early.HeaderMutation:
+def _speaks_grpc(route: Route, document: Document) -> bool:
+    return not route.transcode and any(document.upstreams[name].protocol == "grpc" for name in route.targets)
+
+
+def _sanitiser(name: str, plane: Plane, document: Document) -> early.HeaderMutation:
     """Remove what only the gateway may say, before any filter and any rule of Envoy's own reads it."""
     prefixes = [
         rules.HeaderMutation(
@@ -158,9 +165,12 @@ def _sanitiser(plane: Plane, document: Document) -> early.HeaderMutation:
         if not (plane.trusted_hops and prefix == "x-forwarded-")
     ]
     names = {*document.identity_headers, document.context.header}
+    if not any(route.plane == name and _speaks_grpc(route, document) for route in document.routes):
+        # A deadline of a caller's choosing has no business with budgets of ours; gRPC callers may shorten theirs.
+        names.add("grpc-timeout")
     if plane.trusted_hops:
         names |= {"x-forwarded-host", "x-forwarded-port", "x-forwarded-prefix", "x-forwarded-client-cert"}
-    return early.HeaderMutation(mutations=[*prefixes, *(rules.HeaderMutation(remove=name) for name in sorted(names))])
+    return early.HeaderMutation(mutations=[*prefixes, *(rules.HeaderMutation(remove=item) for item in sorted(names))])
 
 
 def _access_log(plane: str) -> accesslog.AccessLog:

@@ -21,7 +21,8 @@ _OURS = f"{_DETAILS} == 'ext_authz_denied' || {_DETAILS}.startsWith('ext_proc_wa
 # First match wins. The codes without details of their own follow the ones with.
 _MAPPERS: tuple[tuple[str, Reason], ...] = (
     (f"{_DETAILS} == 'ext_authz_error' || {_DETAILS}.startsWith('ext_proc')", Reason.POLICY_UNAVAILABLE),
-    (f"{_DETAILS}.startsWith('rbac_access_denied')", Reason.URL_TOO_LONG),
+    (f"{_DETAILS}.contains('url-too-long')", Reason.URL_TOO_LONG),
+    (f"{_DETAILS}.contains('body-too-large')", Reason.REQUEST_TOO_LARGE),
     (f"{_DETAILS}.contains('overload')", Reason.OVERLOADED),
     (f"{_DETAILS} == 'upstream_max_stream_duration_reached'", Reason.UPSTREAM_TIMEOUT),
     ("response.code == 504", Reason.UPSTREAM_TIMEOUT),

@@ -33,9 +33,9 @@ def write_yaml(content: Mapping[str, Any]) -> str:
     """Write plain data as block YAML that Envoy's reader and YAML 1.2 readers take alike."""
     yaml = YAML(typ="safe", pure=True)
     yaml.Representer = _Representer
-    yaml.default_flow_style = False  # type: ignore[assignment] # ruamel's stubs take the attribute's type from None
+    yaml.default_flow_style = False
     yaml.width = 1 << 30
-    yaml.sort_base_mapping_type_on_output = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment] # typed by its default, None
     stream = StringIO()
     yaml.dump(content, stream)
     text: str = stream.getvalue()

@@ -32,6 +32,11 @@ class Match(Shape):
         return self
 
     @property
+    def place(self) -> tuple[object, ...]:
+        """What it matches, methods aside."""
+        return self.path, self.prefix, tuple(sorted(self.headers.items())), self.hosts
+
+    @property
     def safe(self) -> bool:
         """Whether every method that it matches is safe (RFC 9110 section 9.2.1)."""
         return bool(self.methods) and set(self.methods) <= SAFE

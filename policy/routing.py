@@ -2,14 +2,16 @@
 
 import re
 
+from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.route import v3 as config
 from envoy_data_plane.envoy.extensions.path.match.uri_template import v3 as template
+from envoy_data_plane.envoy.type import v3 as envoy_type
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 
-from policy.filters import AUTHORITY, CORS, cors_policy, label, route_filters
+from policy.filters import AUTHORITY, CORS, cors_policy, known_origins, label, route_filters
 from policy.gateway import Document
-from policy.plane import Plane
-from policy.route import Match, Retry, Route
+from policy.plane import Cors, Plane
+from policy.route import Match, Mirror, Retry, Route
 from policy.typed import exact, extension, header, pack, regex, span
 
 _INTERNAL_HEADERS = [
@@ -23,12 +25,18 @@ _INTERNAL_HEADERS = [
 
 
 def route_configuration(name: str, plane: Plane, document: Document) -> config.RouteConfiguration:
-    """Write the routes of a plane, in the order of the document, then one 405 for every path that they serve."""
+    """Write the routes of a plane, in the order of the document, then preflights and a 405 for every path."""
     routes = [route for route in document.routes if route.plane == name]
+    places = _same_place(routes)
+    crossing = [(group[0], policy) for group in places if (policy := group[0].cors or plane.cors) is not None]
     host = config.VirtualHost(
         name=name,
         domains=list(plane.hosts),
-        routes=[*(_route(route, document) for route in routes), *_wrong_methods(routes)],
+        routes=[
+            *(_route(route, document) for route in routes),
+            *(_preflight(route, policy, document) for route, policy in crossing),
+            *map(_wrong_method, places),
+        ],
         include_request_attempt_count=False,
         typed_per_filter_config={CORS: pack(cors_policy(plane.cors))} if plane.cors is not None else {},
     )
@@ -123,23 +131,47 @@ def _retry(route: Route) -> config.RetryPolicy | None:
     )
 
 
-def _mirror(mirror: object) -> config.RouteActionRequestMirrorPolicy:
-    raise AssertionError(mirror)
+def _mirror(mirror: Mirror) -> config.RouteActionRequestMirrorPolicy:
+    share = envoy_type.FractionalPercent(numerator=mirror.percent)
+    return config.RouteActionRequestMirrorPolicy(
+        cluster=mirror.upstream, runtime_fraction=core.RuntimeFractionalPercent(default_value=share)
+    )
 
 
-def _wrong_methods(routes: list[Route]) -> list[config.Route]:
+def _same_place(routes: list[Route]) -> list[list[Route]]:
+    """Group the routes that differ in their methods only and do not take every method."""
+    groups: dict[str, list[Route]] = {}
+    for route in routes:
+        groups.setdefault(repr(route.match.place), []).append(route)
+    return [group for group in groups.values() if all(route.match.methods for route in group)]
+
+
+def _preflight(route: Route, policy: Cors, document: Document) -> config.Route:
+    """Route the preflights of known origins, so that the CORS filter, which needs a route, answers them.
+
+    Any other OPTIONS request is a request like others: authenticated, then 405.
+    """
+    match = _match(route.match, ("OPTIONS",))
+    match.headers += [
+        config.HeaderMatcher(name="origin", string_match=known_origins(policy)),
+        config.HeaderMatcher(name="access-control-request-method", present_match=True),
+    ]
+    settings = {AUTHORITY: label(route.id)}
+    if route.cors is not None:
+        settings[CORS] = pack(cors_policy(route.cors))
+    return config.Route(
+        name=f"{route.id}.preflight",
+        match=match,
+        route=_action(route, document),
+        typed_per_filter_config=settings,
+    )
+
+
+def _wrong_method(group: list[Route]) -> config.Route:
     """Answer 405 with `Allow` (RFC 9110 section 15.5.6) where a path is served, but not by this method.
 
     The label is that of the first route of the path, so that even this answer is given only to who may ask.
     """
-    groups: dict[str, list[Route]] = {}
-    for route in routes:
-        match = route.match
-        groups.setdefault(repr((match.path, match.prefix, match.headers, match.hosts)), []).append(route)
-    return [_wrong_method(group) for group in groups.values() if all(route.match.methods for route in group)]
-
-
-def _wrong_method(group: list[Route]) -> config.Route:
     methods = sorted({method for route in group for method in route.match.methods})
     return config.Route(
         name=f"{group[0].id}.method",
