@@ -17,7 +17,7 @@ from urllib.request import url2pathname
 import aiohttp
 from cryptography import x509
 
-from authz.crl import MAX_CRL, Crl, StatusInvalid, read_crl
+from authz.crl import MAX_CRL, StatusInvalid, read_crl
 from authz.ocsp import MAX_RESPONSE, write_request
 from authz.parsed import Parsed
 from authz.status import Key, Revocations

@@ -13,10 +13,19 @@ from model.verdict import Deny
 UNSPECIFIED = "Unspecified"
 PSD2_ROLES = frozenset(ROLES.values()) - {UNSPECIFIED}
 
+LISTED_AUTHORITIES = frozenset(
+    {
+        "AT-FMA", "BE-NBB", "BG-BNB", "CY-CBC", "CZ-CNB", "DE-BAFIN", "DK-DFSA", "EE-FI", "ES-BE", "FI-FINFSA",
+        "FR-ACPR", "GB-FCA", "GR-BOG", "HR-CNB", "HU-CBH", "IE-CBI", "IS-FME", "IT-BI", "LI-FMA", "LT-BL", "LU-CSSF",
+        "LV-FCMC", "MT-MFSA", "NL-DNB", "NO-FSA", "PL-PFSA", "PT-BP", "RO-NBR", "SE-FINA", "SI-BS", "SK-NBS",
+    }
+)  # fmt: skip
+"""The authorities of ETSI TS 119 495 Annex D. They come and go, so that not being listed is worth a remark only."""
+
 AUTHORITY_ID = re.compile(r"[A-Z]{2}-[A-Z]{2,8}", re.ASCII)
 PSD = re.compile(r"PSD([A-Z]{2}-[A-Z]{2,8})-(?! )[^\x00-\x1f\x7f-\x9f]{1,200}(?<! )", re.ASCII)
 OTHER_SCHEMES = {
-    "NTR": re.compile(r"NTR[A-Z]{2}(\+[A-Z0-9]{1,3})?-(?! )[^\x00-\x1f\x7f-\x9f]{1,200}(?<! )", re.ASCII),
+    "NTR": re.compile(r"NTR[A-Z]{2}-(?! )[^\x00-\x1f\x7f-\x9f]{1,200}(?<! )", re.ASCII),
     "VAT": re.compile(r"VAT[A-Z]{2}-(?! )[^\x00-\x1f\x7f-\x9f]{1,200}(?<! )", re.ASCII),
     "LEI": re.compile(r"LEIXG-[A-Z0-9]{18}[0-9]{2}", re.ASCII),
 }

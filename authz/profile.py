@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from authz.organisation import PSD2_ROLES, judge_authority, judge_organisation, read_roles
+from authz.organisation import LISTED_AUTHORITIES, PSD2_ROLES, judge_authority, judge_organisation, read_roles
 from authz.parsed import Parsed
 from authz.statements import TYPES, Statements, read_statements
 from model.instant import Instant
@@ -44,6 +44,11 @@ class Identity:
     issuer: str
     thumbprint: str
     not_after: Instant
+
+    @property
+    def authority_listed(self) -> bool:
+        """Whether the authority is one of ETSI TS 119 495 Annex D; worth a remark in the log, no ground to refuse."""
+        return self.authority in LISTED_AUTHORITIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +112,13 @@ def _check_type(case: _Case) -> Deny | None:
 
 
 def _check_policies(case: _Case) -> Deny | None:
-    accepted = WEB_POLICIES.union(case.profile.policies)
-    return Deny(Reason.CERTIFICATE_POLICY) if accepted.isdisjoint(case.leaf.policies.named or ()) else None
+    return judge_policies(case.leaf, case.profile)
+
+
+def judge_policies(leaf: Parsed, profile: CertificateProfile) -> Deny | None:
+    """Whether the leaf names a policy of qualified website certificates, or one that the document accepts."""
+    accepted = WEB_POLICIES.union(profile.policies)
+    return Deny(Reason.CERTIFICATE_POLICY) if accepted.isdisjoint(leaf.policies.named or ()) else None
 
 
 def _check_named_policies(case: _Case) -> Deny | None:
