@@ -172,19 +172,20 @@ def _read_kind(jwk: Mapping[str, Any]) -> str:
 
 
 def _permitted_algorithms(jwk: Mapping[str, Any], kind: str) -> tuple[str, ...]:
-    """Narrow what fits the kind by `use`, `key_ops` and `alg` (RFC 7517 sections 4.2 to 4.4), binding where present."""
-    if jwk.get("use", "sig") != "sig":
+    """Narrow what fits the kind by `use`, `key_ops` and `alg` (RFC 7517 sections 4.2 to 4.4), binding where present.
+
+    A member that is null counts as absent, as for `kid`.
+    """
+    use, operations, algorithm = (jwk.get(name) for name in ("use", "key_ops", "alg"))
+    if use is not None and use != "sig":
         raise KeyUnusable("not meant for signatures (use)")
-    operations = jwk.get("key_ops", ["verify"])
-    if not isinstance(operations, list) or "verify" not in operations:
+    if operations is not None and not (isinstance(operations, list) and "verify" in operations):
         raise KeyUnusable("not meant for verification (key_ops)")
     fitting = _FITTING[kind]
-    if "alg" not in jwk:
-        return fitting
-    if jwk["alg"] not in fitting:
+    if algorithm is not None and algorithm not in fitting:
         raise KeyUnusable("its alg does not fit its type")
     # EdDSA and Ed25519 name one algorithm: a key published under either verifies both.
-    return fitting if kind == "Ed25519" else (jwk["alg"],)
+    return fitting if algorithm is None or kind == "Ed25519" else (algorithm,)
 
 
 def _load_material(jwk: Mapping[str, Any], kind: str) -> Any:

@@ -157,10 +157,10 @@ class KeyRefresher:
 
     async def _keep(self, source: _Source) -> None:
         while True:
-            # A wanted fetch moves the due time on meanwhile. No pause is longer than the interval, so that a clock
-            # which is set back delays one fetch and not all of them.
-            while (pause := source.due - self._clock()) > 0:
-                await self._sleep(min(pause, source.issuer.refresh) / SECOND)
+            # A wanted fetch moves the due time on meanwhile. A pause beyond the interval means that the clock was set
+            # back: then the fetch is due now, and not when the clock has caught up.
+            while 0 < (pause := source.due - self._clock()) <= source.issuer.refresh:
+                await self._sleep(pause / SECOND)
             await asyncio.wait({self._fetch_once(source)})
 
     def _may_want(self, source: _Source, kid: str) -> bool:
@@ -171,13 +171,14 @@ class KeyRefresher:
         """
         now = self._clock()
         cooldown = source.issuer.cooldown
-        absence = source.absent.pop(kid, None)
-        if absence is not None and now < absence.until:
-            source.absent[kid] = absence
+        absence = source.absent.get(kid)
+        # Both spans have a beginning as well: a clock that is set back must not make them long.
+        if absence is not None and 0 < absence.until - now <= absence.span:
             return False
-        if source.wanted and now - source.wanted < cooldown:
+        if 0 <= now - source.wanted < cooldown:
             return False
         source.wanted = now
+        source.absent.pop(kid, None)
         span = cooldown if absence is None else min(2 * absence.span, max(cooldown, source.issuer.refresh))
         source.absent[kid] = _Absence(now + span, span)
         if len(source.absent) > ABSENT_LIMIT:

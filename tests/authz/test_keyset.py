@@ -83,6 +83,7 @@ def test_members_that_are_optional_may_be_missing():
     """J-15: neither alg nor use has to be there; RFC 7517 sections 4.2 to 4.4."""
     assert "RS256" in read_key(jwk("rsa", kid=None)).verifiers
     assert set(read_key(jwk("p256", alg=None, use=None)).verifiers) == {"ES256"}
+    assert "PS512" in read_key({**jwk("rsa"), "alg": None, "use": None, "key_ops": None, "kid": None}).verifiers
 
 
 @pytest.mark.parametrize(

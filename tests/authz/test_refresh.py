@@ -320,15 +320,17 @@ class TestFailure:
         assert judge(refresher, hours, token("rsa", iss=OTHER)).reason is Reason.IDENTITY_UNAVAILABLE
         assert refresher.ages() == {"idp": 0, "b": None}
 
-    async def test_a_clock_set_back_delays_no_fetch_beyond_the_interval(self, refresher, hours, places):
+    async def test_a_clock_set_back_stops_neither_the_fetches_nor_the_wanted_ones(self, refresher, hours, places):
         await refresher.apply([first(refresh=MINUTE)])
+        await refresher.want("idp", "rsa")
         hours.now -= DAY
-        for sleeper in range(len(hours.sleepers)):
-            hours.sleepers[sleeper] = (hours.now, hours.sleepers[sleeper][1])
-        await settle()
-        await hours.advance(0)
+        hours.sleepers = [(at - DAY, woken) for at, woken in hours.sleepers]
+        assert places.count("id") == 2
 
-        assert all(at <= hours.now + MINUTE for at, _ in hours.sleepers)
+        assert not await refresher.want("idp", "rsa")
+        assert places.count("id") == 3
+        await hours.advance(2 * MINUTE)
+        assert places.count("id") == 5
 
 
 class TestSnapshotChange:
