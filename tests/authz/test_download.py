@@ -2,18 +2,24 @@
 
 import asyncio
 import gzip
+import ssl
 import zlib
+from datetime import UTC, datetime
 
 import pytest
 from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from authz.download import BODY_LIMIT, DownloadFailed, download_keys, is_safe, open_session, read_freshness
 from authz.refresh import KeyRefresher
 from authz.token import Claims, verify_token
 from model.instant import SECOND
+from tests.authz.pki import DAY, issue, name_of
 from tests.authz.tokens import NOW, issuer, jwk, key_set, token
 
 KEYS = key_set(jwk("ed"))
+PLAIN = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 class Server:
@@ -142,6 +148,21 @@ async def test_a_server_that_drips_is_left_at_the_deadline(server, session):
     server.handler = drip
     assert "TimeoutError" in await failure(session, server.url, deadline=0.05)
     never.set()
+
+
+async def test_a_server_whose_certificate_nobody_vouches_for_is_not_believed(session, tmp_path):
+    """Keys from an https URL are as good as the check of its certificate: it is on, and asks for the host's name."""
+    now = datetime.now(UTC)
+    name = x509.SubjectAlternativeName([x509.DNSName("localhost")])
+    issued = issue(name_of("localhost"), start=now - DAY, end=now + DAY, extensions=[(name, False)])
+    pair = tmp_path / "server.pem"
+    pair.write_text(issued.pem + issued.key.private_bytes(*PLAIN).decode())
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair)
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=context)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        assert "certificate verify failed" in await failure(session, f"https://localhost:{port}/keys")
 
 
 async def test_a_closed_port_is_a_failure(session, unused_tcp_port_of):
