@@ -100,8 +100,15 @@ def signed_by(certificate: Parsed, issuer: Parsed) -> bool:
 
 
 def _signed(search: _Search, certificate: Parsed, issuer: Parsed) -> bool:
+    if certificate.weak_digest:
+        search.refusal = _weak(certificate.weak_digest)
+        return False
     search.signatures -= 1
     return search.signatures >= 0 and signed_by(certificate, issuer)
+
+
+def _weak(what: str) -> Deny:
+    return Deny(Reason.CERTIFICATE_WEAK, f"The certificate path uses {what}.")
 
 
 def _close(search: _Search, path: tuple[Parsed, ...]) -> Path | None:
@@ -109,11 +116,9 @@ def _close(search: _Search, path: tuple[Parsed, ...]) -> Path | None:
     if not policies_hold([(each.policies, each.self_issued) for each in path[:-1]]):
         search.refusal = Deny(Reason.CERTIFICATE_UNTRUSTED, "An issuer demands a certificate policy that is missing.")
         return None
-    weak = next((each.weak_key for each in path if each.weak_key), "") or next(
-        (each.weak_digest for each in path[:-1] if each.weak_digest), ""
-    )
+    weak = next((each.weak_key for each in path if each.weak_key), "")
     if weak:
-        search.refusal = Deny(Reason.CERTIFICATE_WEAK, f"The certificate path uses {weak}.")
+        search.refusal = _weak(weak)
         return None
     since = max(each.not_before for each in path)
     until = min(each.not_after for each in path)
