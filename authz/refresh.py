@@ -48,13 +48,13 @@ class _Absence:
 
 @dataclass(slots=True)
 class _Source:
-    """What is known of one issuer's keys. Instants are 0 where the thing never happened."""
+    """What is known of one issuer's keys. `loaded` counts only where there are keys."""
 
     issuer: Issuer
     keys: KeySet | None = None
     loaded: Instant = 0
     due: Instant = 0
-    wanted: Instant = 0
+    wanted: Instant | None = None
     failures: int = 0
     absent: dict[str, _Absence] = field(default_factory=dict)
     fetching: asyncio.Task[None] | None = None
@@ -175,7 +175,7 @@ class KeyRefresher:
         # Both spans have a beginning as well: a clock that is set back must not make them long.
         if absence is not None and 0 < absence.until - now <= absence.span:
             return False
-        if 0 <= now - source.wanted < cooldown:
+        if source.wanted is not None and 0 <= now - source.wanted < cooldown:
             return False
         source.wanted = now
         source.absent.pop(kid, None)
