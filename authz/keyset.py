@@ -222,16 +222,15 @@ def _check_rsa(material: RSAPublicKey) -> None:
 
 
 def _drop_ambiguous(keys: list[Key], ignored: list[str]) -> tuple[Key, ...]:
-    """Drop copies of a key, and all keys whose kid and algorithm another key has too."""
-    distinct = list({(key.kid, key.thumbprint, frozenset(key.verifiers)): key for key in keys}.values())
-    owners: defaultdict[tuple[str, str], int] = defaultdict(int)
+    """Drop exact copies, and every key whose kid and algorithm another key has too."""
+    distinct = {(key.kid, key.thumbprint, frozenset(key.verifiers)): key for key in keys}.values()
+    owners: defaultdict[tuple[str | None, str], set[str]] = defaultdict(set)
     for key in distinct:
         for name in key.verifiers:
-            if key.kid is not None:
-                owners[key.kid, name] += 1
+            owners[key.kid, name].add(key.thumbprint)
     kept = []
     for key in distinct:
-        if key.kid is not None and any(owners[key.kid, name] > 1 for name in key.verifiers):
+        if key.kid is not None and any(len(owners[key.kid, name]) > 1 for name in key.verifiers):
             ignored.append(f"a kid that several keys share: {key.kid!r}")
         else:
             kept.append(key)

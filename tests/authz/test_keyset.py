@@ -189,6 +189,13 @@ def test_the_same_key_twice_is_one_key():
     assert len(read_keys(key_set(jwk("ed"), jwk("ed"))).keys) == 1
 
 
+def test_one_key_published_for_several_algorithms_is_not_ambiguous():
+    keys = read_keys(key_set(jwk("rsa", alg="RS256"), jwk("rsa", alg="PS256"), jwk("rsa", alg=None)))
+
+    assert keys.ignored == ()
+    assert keys.select("rsa", "PS256")
+
+
 def test_a_set_is_read_up_to_its_limit():
     keys = read_keys(key_set(*(jwk("ed", kid=f"k{n}") for n in range(KEYS_LIMIT + 5))))
 
