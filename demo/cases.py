@@ -11,6 +11,7 @@ PAYMENT = {
     "instructed_amount": {"currency": "EUR", "amount": "12.50"},
     "debtor": {"name": "Ada", "iban": "DE02120300000000202051"},
     "creditor": {"name": "Bo", "iban": "FR1420041010050500013M02606"},
+    "remittance_information": "rent",
 }
 FORGED = (
     ("X-Verified-Caller-Context", "eyJhbGciOiJub25lIn0.eyJjbGllbnRfaWQiOiJib3NzIn0."),

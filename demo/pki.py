@@ -66,10 +66,12 @@ PARTNERS = (
 
 SERVICES = {
     "server": (EDGE_NAME, "localhost", "envoy", "127.0.0.1"),
+    "idp": ("idp", "localhost", "127.0.0.1"),
     "ledger": ("account-ledger", "ledger", "localhost", "127.0.0.1"),
     "payments": ("payment-initiation", "payments", "localhost", "127.0.0.1"),
 }
-"""Server certificates and their names: `server` stands at the edge, the others in the mesh."""
+"""Server certificates and their names: those of PUBLIC come from the edge CA, the others from the mesh CA."""
+PUBLIC = ("server", "idp")
 
 CERTIFICATES = (
     *("root", "issuing", "edge-ca", "mesh-ca", "stranger-ca", "gateway", "stranger"),
@@ -125,7 +127,7 @@ def _build(folder: Path) -> None:
     edge, mesh = _authority(folder, "edge-ca", "Demo Edge CA"), _authority(folder, "mesh-ca", "Demo Mesh CA")
     stranger = _authority(folder, "stranger-ca", "Demo Unknown CA")
     for name, names in SERVICES.items():
-        _service(folder, name, names, edge if name == "server" else mesh)
+        _service(folder, name, names, edge if name in PUBLIC else mesh)
     _leaf(folder, "gateway", mesh, _name("gateway"), [_usage(CLIENT), _alternatives(("gateway",))])
     for partner in PARTNERS:
         _partner(folder, partner.name, partner, qualified)

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import ssl
 
 from aiohttp import web
 
@@ -16,7 +17,12 @@ GRACE = 1.0  # seconds for calls in flight when a backend ends
 
 def serve_idp(settings: Settings, bind: str) -> None:
     """Serve the identity provider until SIGTERM or SIGINT."""
-    web.run_app(make_app(Keys()), host=bind, port=settings.ports["IDP_PORT"], print=None, access_log=None)
+    tls = None
+    if settings.idp_tls:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(settings.pki / "idp.pem", settings.pki / "idp.key")
+    app = make_app(Keys())
+    web.run_app(app, host=bind, port=settings.ports["IDP_PORT"], ssl_context=tls, print=None, access_log=None)
 
 
 async def serve_backend(settings: Settings, name: str, bind: str) -> None:

@@ -38,7 +38,8 @@ class SettingInvalid(Exception):
 class Settings:
     """One demo: `run` is its folder, `document` its gateway document, `ports` and `hosts` are by environment name.
 
-    `proxy` says that the planes expect a PROXY protocol header, as behind a network load balancer.
+    `proxy` says that the planes expect a PROXY protocol header, as behind a network load balancer; `idp_tls` that the
+    identity provider speaks HTTPS, as it must where the sidecar does not reach it over loopback.
     """
 
     run: Path
@@ -46,6 +47,7 @@ class Settings:
     ports: Mapping[str, int]
     hosts: Mapping[str, str] = field(default_factory=dict)
     proxy: bool = False
+    idp_tls: bool = False
 
     @property
     def pki(self) -> Path:
@@ -77,9 +79,9 @@ class Settings:
         return self.hosts.get(f"{name.split('_', maxsplit=1)[0]}_HOST", "127.0.0.1"), self.ports[f"{name}_PORT"]
 
     def url(self, name: str) -> str:
-        """Give the plain HTTP address of "IDP", "SIDECAR_ADMIN", "ENVOY_ADMIN" or a backend's "…_JOURNAL"."""
+        """Give the HTTP address of "IDP", "SIDECAR_ADMIN", "ENVOY_ADMIN" or a backend's "…_JOURNAL"."""
         host, port = self.address(name)
-        return f"http://{host}:{port}"
+        return f"{'https' if name == 'IDP' and self.idp_tls else 'http'}://{host}:{port}"
 
     def environment(self) -> dict[str, str]:
         """Give the variables that the gateway document reads (`${NAME}`), absolute and complete."""
@@ -104,6 +106,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         ports={name: _port(name, env.get(name), default) for name, default in PORTS.items()},
         hosts={name: env[name] for name in HOSTS if env.get(name)},
         proxy=env.get("PROXY_PROTOCOL", "").lower() == "true",
+        idp_tls=env.get("IDP_TLS", "").lower() == "true",
     )
 
 

@@ -74,7 +74,7 @@ def test_no_authority_leaves_its_key_behind(pki):
 
 
 def test_every_leaf_is_issued_directly_by_the_authority_above_it(pki):
-    above = {"server": "edge-ca", "ledger": "mesh-ca", "payments": "mesh-ca", "gateway": "mesh-ca"}
+    above = {"server": "edge-ca", "idp": "edge-ca", "ledger": "mesh-ca", "payments": "mesh-ca", "gateway": "mesh-ca"}
     for name in set(CERTIFICATES) - set(AUTHORITIES):
         leaf = x509.load_pem_x509_certificate((pki / f"{name}.pem").read_bytes())
         issuer = above.get(name, "stranger-ca" if name == "stranger" else "issuing")
