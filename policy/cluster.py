@@ -7,12 +7,11 @@ from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
 from envoy_data_plane.envoy.extensions.upstreams.http import v3 as protocols
 
 from model.instant import SECOND
-from policy.gateway import Document
+from policy.gateway import SIDECAR, Document
 from policy.scalar import Address
 from policy.typed import exact, pack, socket, span
 from policy.upstream import Breaker, Health, Outliers, Upstream, UpstreamTls
 
-SIDECAR = "wardgate"
 _PROTOCOL_OPTIONS = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 _BALANCING = {
     "least-request": cluster.ClusterLbPolicy.LEAST_REQUEST,

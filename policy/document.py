@@ -1,55 +1,82 @@
 """Loading a gateway document: bytes, tree, shape, cross checks, and the files that it names."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from policy.check import check_document
+from policy.check import SECTIONS, check_document
+from policy.descriptor import DescriptorInvalid, read_services
 from policy.fault import Fault, Faults
+from policy.finding import Finding, one_of
 from policy.gateway import Document
 from policy.judge import judge_shape
+from policy.snapshot import read_anchors
 from policy.tree import Tree, read_tree
 
 __all__ = ["Document", "load_document"]
 
+Read = Callable[[Path], bytes]
 
-def load_document(
-    path: Path, environment: Mapping[str, str], read: Callable[[Path], bytes] = Path.read_bytes
-) -> Document:
+
+def load_document(path: Path, environment: Mapping[str, str], read: Read = Path.read_bytes) -> Document:
     """Load a document, with the trust stores and descriptor sets that it names.
 
     `environment` replaces `${NAME}`. `read` reads a file and may be another in tests. Raises `Faults` with everything
-    that is wrong at once; never anything else for whatever the file holds.
+    that is wrong at once; never anything else for whatever the file holds. Warnings stand in `document.warnings`.
     """
     try:
         data = read(path)
     except OSError as error:
-        raise Faults([_unreadable(Fault(str(path), 1, 1, "document", "", ""), error)]) from None
+        raise Faults([Fault(str(path), 1, 1, "document", _unreadable(error), "a gateway document")]) from None
     tree = read_tree(str(path), data, environment)
-    document, faults = judge_shape(tree)
-    if document is None:
-        raise Faults(faults)
-    faults = check_document(document, tree)
+    judgement = judge_shape(tree)
+    document, faults = judgement.document, list(judgement.faults)
+    warnings: list[Fault] = []
+    contents: dict[str, bytes] = {}
     folder = path.absolute().parent
-    contents, unread = _read_files(document, tree, folder, read)
-    if faults or unread:
-        raise Faults([*faults, *unread])
-    document.attach(folder, contents)
+    if document is not None:
+        findings = [*check_document(document, _known_names(tree)), *_read_files(document, folder, read, contents)]
+        for finding in findings:
+            fault = tree.fault(judgement.place(finding.where), finding.found, finding.expected)
+            (warnings if finding.warning else faults).append(fault)
+    if document is None or faults:
+        raise Faults(faults)
+    document.attach(folder, contents, warnings)
     return document
 
 
-def _read_files(
-    document: Document, tree: Tree, folder: Path, read: Callable[[Path], bytes]
-) -> tuple[dict[str, bytes], list[Fault]]:
-    contents: dict[str, bytes] = {}
-    faults: list[Fault] = []
+def _known_names(tree: Tree) -> dict[str, frozenset[str]]:
+    sections = {name: tree.root.get(name) for name in SECTIONS}
+    return {name: frozenset(section if isinstance(section, dict) else ()) for name, section in sections.items()}
+
+
+def _read_files(document: Document, folder: Path, read: Read, contents: dict[str, bytes]) -> Iterator[Finding]:
     for where, name in document.needed_files().items():
         try:
             contents[name] = read(folder / name)
         except (OSError, ValueError) as error:
-            faults.append(_unreadable(tree.fault(where, "", ""), error))
-    return contents, faults
+            yield Finding(where, _unreadable(error), f"a readable file ({folder / name})")
+            continue
+        if where[-1] == "trust":
+            yield from _check_anchors(where, contents[name])
+        else:
+            yield from _check_services(where, contents[name], document)
 
 
-def _unreadable(fault: Fault, error: Exception) -> Fault:
-    words = getattr(error, "strerror", None) or str(error)
-    return Fault(fault.file, fault.line, fault.column, fault.where, f"a file that cannot be read ({words})", "a file")
+def _check_anchors(where: tuple[str | int, ...], data: bytes) -> Iterator[Finding]:
+    if not read_anchors(data):
+        yield Finding(where, "a file without a certificate", "PEM certificates")
+
+
+def _check_services(where: tuple[str | int, ...], data: bytes, document: Document) -> Iterator[Finding]:
+    try:
+        known = read_services(data)
+    except DescriptorInvalid as error:
+        yield Finding(where, str(error), "a FileDescriptorSet, as protoc --include_imports writes it")
+        return
+    for index, service in enumerate(document.upstreams[str(where[1])].services):
+        if service not in known:
+            yield Finding((*where[:2], "services", index), f"the unknown service {service!r}", one_of([*known]))
+
+
+def _unreadable(error: Exception) -> str:
+    return f"a file that cannot be read ({getattr(error, 'strerror', None) or error})"

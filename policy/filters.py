@@ -1,7 +1,7 @@
 """The HTTP filters of a plane, in their order, and what a route says to each of them.
 
 cors answers preflights, which carry no credential; rbac refuses what is too large to be looked at; ext_authz asks the
-sidecar; buffer bounds bodies, only of callers who may call; ext_proc and the transcoder run where a route asks for them.
+sidecar; buffer bounds bodies, only of callers who may call; ext_proc and the transcoder run where a route asks.
 """
 
 import re
@@ -22,9 +22,8 @@ from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google.api.expr import v1alpha1 as cel
 from envoy_data_plane.google.protobuf import Any
 
-from policy.cluster import SIDECAR
 from policy.descriptor import cut_descriptors
-from policy.gateway import Document
+from policy.gateway import SIDECAR, Document
 from policy.plane import Cors
 from policy.route import Route
 from policy.typed import grpc, pack, regex, span

@@ -1,12 +1,14 @@
 """The gateway document as a whole: its sections, and the files that it names."""
 
 import posixpath
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr
 
 from model.instant import DAY, MILLISECOND, MINUTE, SECOND
+from policy.fault import Fault
 from policy.identity import Consumer, Introspection, Issuer, Tier
 from policy.plane import Plane, Socket
 from policy.route import Route
@@ -14,6 +16,12 @@ from policy.scalar import Address, Duration, HeaderName, Name, Size
 from policy.shape import AnswerField, Count, ErrorStyle, File, Flag, Shape, Text, Whole
 from policy.tree import Where
 from policy.upstream import Upstream
+
+SIDECAR = "wardgate"
+"""The name of the cluster of wardgate itself."""
+
+IDENTITY_PREFIXES = ("x-authenticated-", "x-envoy-", "x-verified-", "x-forwarded-")
+"""Families of request headers that only the gateway may send: removed before anything reads them."""
 
 IDENTITY_HEADERS = ("x-user-roles", "x-tenant-id", "client-cert", "client-cert-chain")
 """Request headers in which gateways and services hand identities around, beside the families of IDENTITY_PREFIXES."""
@@ -109,6 +117,12 @@ class Document(Shape):
 
     _folder: Path = PrivateAttr(default=Path())
     _contents: dict[str, bytes] = PrivateAttr(default_factory=dict)
+    _warnings: tuple[Fault, ...] = PrivateAttr(default=())
+
+    @property
+    def warnings(self) -> tuple[Fault, ...]:
+        """What is allowed and probably not meant."""
+        return self._warnings
 
     def file(self, name: str) -> str:
         """Give the absolute path of a file that the document names."""
@@ -140,7 +154,8 @@ class Document(Shape):
         }
         return {**trust, **descriptors}
 
-    def attach(self, folder: Path, contents: dict[str, bytes]) -> None:
-        """Say where the document stands and what its files hold."""
+    def attach(self, folder: Path, contents: dict[str, bytes], warnings: Sequence[Fault]) -> None:
+        """Say where the document stands, what its files hold, and what is doubtful about it."""
         self._folder = folder
         self._contents = contents
+        self._warnings = tuple(warnings)

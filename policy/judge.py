@@ -1,5 +1,7 @@
-"""A tree held against the document's shape: pydantic's errors told as faults."""
+"""A tree held against the document's shape: pydantic's errors told as faults, and what is left without them."""
 
+import copy
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -28,12 +30,77 @@ _WORDS = {
 }
 
 
-def judge_shape(tree: Tree) -> tuple[Document | None, list[Fault]]:
-    """Make the document of a tree, or say everything that is wrong with its shape."""
-    try:
-        return Document.model_validate(tree.root), []
-    except ValidationError as error:
-        return None, [_tell(tree, dict(item)) for item in error.errors(include_url=False)]
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What became of a tree.
+
+    `document` holds what was well-formed, None where that is not enough for one; `routes` gives the places of its
+    routes in the file, since refused ones are left out.
+    """
+
+    document: Document | None
+    faults: list[Fault]
+    routes: tuple[int, ...]
+
+    def place(self, where: Where) -> Where:
+        """Translate a place in the document to one in the file."""
+        if where[:1] == ("routes",) and len(where) > 1 and isinstance(where[1], int):
+            return "routes", self.routes[where[1]], *where[2:]
+        return where
+
+
+def judge_shape(tree: Tree) -> Judgement:
+    """Say everything that is wrong with the shape of a tree, and make a document of the rest.
+
+    What is refused is taken out, and what cannot be without it too, until the rest is well-formed: so the cross checks
+    can still find their faults in it and all are told at once.
+    """
+    rest = copy.deepcopy(tree.root)
+    routes = rest.get("routes")
+    places = list(range(len(routes))) if isinstance(routes, list) else []
+    faults: list[Fault] | None = None
+    while rest:
+        try:
+            return Judgement(Document.model_validate(rest), faults or [], tuple(places))
+        except ValidationError as error:
+            items = [dict(item) for item in error.errors(include_url=False)]
+        if faults is None:
+            faults = [_tell(tree, item) for item in items]
+        for where in sorted({_without(item) for item in items}, key=_depth, reverse=True):
+            _take_out(rest, where, places)
+    return Judgement(None, faults or [], ())
+
+
+def _without(error: dict[str, Any]) -> Where:
+    """Say what has to go for an error to go: the wrong value, or whatever lacks a key."""
+    where: Where = tuple(part for part in error["loc"] if part != "[key]")
+    return where[:-1] if error["type"] == "missing" else where
+
+
+def _depth(where: Where) -> tuple[int, list[tuple[bool, int, str]]]:
+    # Of one list the last entry goes first, so that the indices of the others still hold.
+    return len(where), [(isinstance(part, int), part if isinstance(part, int) else 0, str(part)) for part in where]
+
+
+def _take_out(rest: dict[str, object], where: Where, places: list[int]) -> None:
+    if not where or (len(where) == 2 and where[0] != "routes" and isinstance(where[1], int)):
+        where = where[:1]
+    if not where:
+        rest.clear()
+        return
+    holder: Any = rest
+    for depth, part in enumerate(where[:-1]):
+        inner = holder.get(part) if isinstance(holder, dict) else holder[part] if isinstance(part, int) else None
+        if not isinstance(inner, dict | list) or (isinstance(inner, list) and where[: depth + 1] != ("routes",)):
+            # Inside a list that is no list of routes, or written in short: the whole value goes.
+            holder.pop(part, None) if isinstance(holder, dict) else None
+            return
+        holder = inner
+    if isinstance(holder, list):
+        del holder[where[-1]]  # type: ignore[arg-type] # only a list of routes gets here, and its parts are indices
+        del places[where[-1]]  # type: ignore[arg-type] # likewise
+    else:
+        holder.pop(where[-1], None)
 
 
 def _tell(tree: Tree, error: dict[str, Any]) -> Fault:

@@ -15,13 +15,12 @@ from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from model.instant import SECOND
 from policy.cluster import pair, tls_1_3
 from policy.filters import http_filters
-from policy.gateway import Document
+from policy.gateway import IDENTITY_PREFIXES, Document
 from policy.local import local_replies
 from policy.plane import Plane
 from policy.route import Route
 from policy.typed import extension, pack, socket, span, struct, watched
 
-IDENTITY_PREFIXES = ("x-authenticated-", "x-envoy-", "x-verified-", "x-forwarded-")
 # With trusted hops in front, these two are the hops' word and Envoy reads them by its own rules.
 _HOP_HEADERS = ("x-forwarded-for", "x-forwarded-proto")
 

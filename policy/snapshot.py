@@ -44,6 +44,11 @@ def compile_snapshot(document: Document) -> model.Snapshot:
     return replace(snapshot, version=hashlib.sha256(dump_snapshot(snapshot)).hexdigest())
 
 
+def read_anchors(data: bytes) -> tuple[str, ...]:
+    """List the certificates of a PEM file, whatever stands between them."""
+    return tuple(f"{anchor}\n" for anchor in _PEM.findall(data.decode("ascii", "replace")))
+
+
 def _plane(name: str, plane: Plane, document: Document) -> model.Plane:
     certificate = plane.client_certificate
     return model.Plane(
@@ -58,10 +63,8 @@ def _plane(name: str, plane: Plane, document: Document) -> model.Plane:
 
 
 def _profile(certificate: ClientCertificate, document: Document) -> model.CertificateProfile:
-    anchors = _PEM.findall(document.content(certificate.trust).decode("ascii", "replace"))
-    return model.CertificateProfile(
-        anchors=tuple(f"{anchor}\n" for anchor in anchors), **certificate.model_dump(exclude={"trust"})
-    )
+    anchors = read_anchors(document.content(certificate.trust))
+    return model.CertificateProfile(anchors=anchors, **certificate.model_dump(exclude={"trust"}))
 
 
 def _route(route: Route, document: Document) -> model.Route:

@@ -1,0 +1,97 @@
+"""Routes held against each other, their planes and their upstreams."""
+
+from policy.finding import Finding, Findings, one_of
+from policy.gateway import IDENTITY_PREFIXES, Document
+from policy.overlap import find_shadow, is_template
+from policy.route import Route
+from policy.tree import Where
+
+_HARMLESS = frozenset({"connect-failure", "refused-stream"})
+
+
+def check_routes(document: Document, known: dict[str, frozenset[str]]) -> Findings:
+    """Find routes that refer to nothing, that can never match, or that their plane or upstream cannot serve."""
+    seen: dict[str, int] = {}
+    for index, route in enumerate(document.routes):
+        where: Where = ("routes", index)
+        if route.id in seen:
+            yield Finding(
+                (*where, "id"), f"the id {route.id!r} again", f"each id once (first in routes[{seen[route.id]}])"
+            )
+        seen.setdefault(route.id, index)
+        yield from _check_references(where, route, known)
+        yield from _check_match(where, route, document)
+        yield from _check_upstream(where, route, document)
+        shadow = find_shadow(document.routes, index)
+        if shadow is not None and shadow[0].id != route.id:
+            found = f"a route that never gets {shadow[1]}"
+            yield Finding((*where, "match"), found, f"a match that the earlier route {shadow[0].id!r} does not take")
+        yield from _check_openness(where, route, document)
+
+
+def _check_references(where: Where, route: Route, known: dict[str, frozenset[str]]) -> Findings:
+    if route.plane not in known["planes"]:
+        yield Finding((*where, "plane"), f"the unknown plane {route.plane!r}", one_of([*known["planes"]]))
+    if (route.upstream is None) == (not route.split):
+        yield Finding(where, "both or neither of upstream and split", "exactly one of upstream and split")
+    places = [((*where, "upstream"), route.upstream)] if route.upstream is not None else []
+    places += [((*where, "split", name), name) for name in route.split]
+    places += [((*where, "mirrors", index, "upstream"), item.upstream) for index, item in enumerate(route.mirrors)]
+    for place, name in places:
+        if name not in known["upstreams"]:
+            yield Finding(place, f"the unknown upstream {name!r}", one_of([*known["upstreams"]]))
+    if route.split and sum(route.split.values()) == 0:
+        yield Finding((*where, "split"), "weights that add up to 0", "at least one weight above 0")
+    for name in route.require.tiers:
+        if name not in known["tiers"]:
+            yield Finding((*where, "require", "tiers"), f"the unknown tier {name!r}", one_of([*known["tiers"]]))
+
+
+def _check_match(where: Where, route: Route, document: Document) -> Findings:
+    path = route.match.path
+    if path is not None and not is_template(path):
+        yield Finding((*where, "match", "path"), repr(path), "segments that are literal or one {name}, each name once")
+    for name in route.match.headers:
+        if name in {*document.identity_headers, document.context.header} or name.startswith(IDENTITY_PREFIXES):
+            expected = "a header that clients may send: this one is removed before routes are matched"
+            yield Finding((*where, "match", "headers", name), f"the identity header {name}", expected)
+
+
+def _check_upstream(where: Where, route: Route, document: Document) -> Findings:
+    for name in route.targets:
+        upstream = document.upstreams.get(name)
+        if upstream is not None and route.transcode and (upstream.protocol != "grpc" or not upstream.services):
+            found = f"transcode towards {name!r}, which is no gRPC upstream with descriptors and services"
+            yield Finding((*where, "transcode"), found, "an upstream with protocol grpc, descriptors and services")
+    retry = route.retry
+    if retry is not None and not route.match.safe and not retry.idempotent and not set(retry.on) <= _HARMLESS:
+        found = f"retries on {', '.join(retry.on)} of a request that may have been carried out"
+        expected = "connect-failure or refused-stream only, or idempotent: true where a repetition does no harm"
+        yield Finding((*where, "retry", "on"), found, expected)
+    plane = document.planes.get(route.plane)
+    if plane is None:
+        return
+    extra = [kind for kind in route.credentials if kind not in plane.credentials]
+    if extra:
+        expected = one_of([kind.value for kind in plane.credentials])
+        yield Finding((*where, "credentials"), f"{extra[0].value}, which the plane does not accept", expected)
+    profile = plane.client_certificate.profile if plane.client_certificate is not None else "mtls"
+    if route.require.psd2_roles and profile == "mtls":
+        found = f"PSD2 roles on the plane {route.plane!r}, whose clients show no PSD2 certificate"
+        yield Finding(
+            (*where, "require", "psd2_roles"), found, "a plane with client_certificate.profile qwac-psd2 or obwac"
+        )
+
+
+def _check_openness(where: Where, route: Route, document: Document) -> Findings:
+    """Warn of a catch-all that asks for less than its neighbours: a misspelled path falls through to it."""
+    if route.match.prefix != "/" or route.match.headers or route.require.model_dump(exclude_defaults=True):
+        return
+    guarded = [
+        other.id
+        for other in document.routes
+        if other.plane == route.plane and other.require.model_dump(exclude_defaults=True)
+    ]
+    if guarded:
+        found = f"a catch-all that requires nothing beside {guarded[0]!r}, which does"
+        yield Finding((*where, "match", "prefix"), found, "a prefix of its own", warning=True)

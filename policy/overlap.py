@@ -1,0 +1,56 @@
+"""Which route can take a request away from which: routes are tried in order, the first that matches wins."""
+
+import re
+from collections.abc import Sequence
+
+from policy.route import Match, Route
+
+_SEGMENT = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}|[^{}]*", re.ASCII)
+
+
+def find_shadow(routes: Sequence[Route], index: int) -> tuple[Route, str] | None:
+    """Find the first earlier route of the plane that takes requests of a route, and say what it takes."""
+    route = routes[index]
+    for earlier in routes[:index]:
+        if earlier.plane != route.plane:
+            continue
+        if covers(earlier.match, route.match):
+            return earlier, "all its requests"
+        common = set(earlier.match.methods) & set(route.match.methods)
+        if common and earlier.match.place == route.match.place:
+            return earlier, " and ".join(sorted(common))
+    return None
+
+
+def covers(wide: Match, narrow: Match) -> bool:
+    """Whether every request that `narrow` matches is one that `wide` matches too."""
+    return (
+        _covers_path(wide, narrow)
+        and (not wide.methods or (bool(narrow.methods) and set(narrow.methods) <= set(wide.methods)))
+        and wide.headers.items() <= narrow.headers.items()
+        and (not wide.hosts or (bool(narrow.hosts) and set(narrow.hosts) <= set(wide.hosts)))
+    )
+
+
+def _covers_path(wide: Match, narrow: Match) -> bool:
+    inner = _segments(narrow.path or narrow.prefix or "")
+    if wide.prefix is not None:
+        outer = [] if wide.prefix == "/" else _segments(wide.prefix.rstrip("/"))
+        return len(outer) <= len(inner) and all(map(_covers_segment, outer, inner))
+    outer = _segments(wide.path or "")
+    return narrow.prefix is None and len(outer) == len(inner) and all(map(_covers_segment, outer, inner))
+
+
+def _segments(path: str) -> list[str]:
+    return path.split("/")[1:]
+
+
+def _covers_segment(wide: str, narrow: str) -> bool:
+    return wide == narrow or (wide.startswith("{") and wide.endswith("}") and narrow != "")
+
+
+def is_template(path: str) -> bool:
+    """Whether every segment is literal or one `{name}`, perhaps with a literal verb behind (`{name}:watch`)."""
+    segments = _segments(path)
+    names = [segment for segment in segments if segment.startswith("{")]
+    return all(_SEGMENT.fullmatch(segment) for segment in segments) and len(set(names)) == len(names)

@@ -1,0 +1,167 @@
+"""Everything but the routes: planes, identities, tiers, store and sidecar held against each other."""
+
+import ipaddress
+from urllib.parse import urlsplit
+
+from model.snapshot import Dimension, Kind
+from policy.finding import Finding, Findings, one_of
+from policy.gateway import SIDECAR, Document
+from policy.identity import Consumer
+from policy.plane import Plane
+from policy.tree import Where
+
+ALGORITHMS = frozenset(f"{family}{size}" for family in ("RS", "PS", "ES") for size in (256, 384, 512)) | {
+    "EdDSA",
+    "Ed25519",
+}
+_SCHEMES = ("redis", "rediss", "unix")
+
+
+def check_planes(document: Document) -> Findings:
+    """Find planes that cannot listen, cannot recognise what they accept, or whose limits can be dodged."""
+    sockets: dict[str, str] = {str(document.admin): "admin"}
+    for name, plane in document.planes.items():
+        where: Where = ("planes", name)
+        listen = str(plane.listen)
+        if plane.listen.port and listen in sockets:
+            yield Finding((*where, "listen"), f"{listen}, which is taken by {sockets[listen]}", "an address of its own")
+        sockets[listen] = f"planes.{name}"
+        if plane.listen.path or not plane.listen.numeric:
+            yield Finding((*where, "listen"), listen, "an IP address and a port")
+        if plane.client_certificate is not None and plane.tls is None:
+            yield Finding((*where, "client_certificate"), "client certificates without TLS", "a tls section beside it")
+        yield from _check_credentials(where, plane, document)
+        if plane.flood is not None and (tuple(plane.flood.per) != (Dimension.ADDRESS,) or plane.flood.rate.concurrent):
+            yield Finding(
+                (*where, "flood"), "a flood limit by something that is not known yet", "a rate per: [address]"
+            )
+        if plane.cors is not None and plane.cors.credentials and "*" in plane.cors.origins:
+            found = "credentials for any origin"
+            yield Finding((*where, "cors", "origins"), found, "named origins where credentials are true")
+
+
+def _check_credentials(where: Where, plane: Plane, document: Document) -> Findings:
+    accepted = (*where, "credentials")
+    if Kind.NONE in plane.credentials and plane.anonymous_tier is None:
+        yield Finding(accepted, "none without an anonymous tier", "anonymous_tier beside it")
+    if Kind.NONE not in plane.credentials and plane.anonymous_tier is not None:
+        yield Finding(
+            (*where, "anonymous_tier"), "a tier for callers that are not accepted", "none among the credentials"
+        )
+    needs = {
+        Kind.JWT: (document.issuers, "an issuer"),
+        Kind.OPAQUE: (document.introspections, "an introspection endpoint"),
+        Kind.API_KEY: (document.api_keys, "a file in api_keys"),
+        Kind.CERTIFICATE: (plane.client_certificate, "a client_certificate section"),
+    }
+    for kind in plane.credentials:
+        there, what = needs.get(kind, (True, ""))
+        if not there:
+            yield Finding(accepted, f"{kind.value} without {what}", f"{what} to recognise it by")
+
+
+def check_tiers(document: Document, known: dict[str, frozenset[str]]) -> Findings:
+    """Find tiers that nobody defines, and limits of anonymous callers that leaving something out would dodge."""
+    places: list[tuple[Where, str | None]] = [
+        *((("planes", name, "anonymous_tier"), plane.anonymous_tier) for name, plane in document.planes.items()),
+        *((("issuers", name, "tier"), issuer.tier) for name, issuer in document.issuers.items()),
+        *((("introspections", name, "tier"), point.tier) for name, point in document.introspections.items()),
+        *((("consumers", name, "tier"), consumer.tier) for name, consumer in document.consumers.items()),
+    ]
+    for where, tier in places:
+        if tier is not None and tier not in known["tiers"]:
+            yield Finding(where, f"the unknown tier {tier!r}", one_of([*known["tiers"]]))
+    for plane in document.planes.values():
+        tier = plane.anonymous_tier
+        for name, limit in document.tiers[tier].limits.items() if tier in document.tiers else ():
+            if Dimension.ADDRESS not in limit.per:
+                where = ("tiers", str(tier), "limits", name)
+                yield Finding(where, "a limit of anonymous callers by what they do not have", "per: [address, ...]")
+    for name, consumer in document.consumers.items():
+        yield from _check_overrides(("consumers", name), consumer, document)
+
+
+def _check_overrides(where: Where, consumer: Consumer, document: Document) -> Findings:
+    tier = document.tiers.get(consumer.tier)
+    for index, override in enumerate(consumer.overrides):
+        here: Where = (*where, "overrides", index)
+        if tier is not None and override.limit not in tier.limits:
+            yield Finding((*here, "limit"), f"the unknown limit {override.limit!r}", one_of([*tier.limits]))
+        if override.since is not None and override.until is not None and override.since >= override.until:
+            yield Finding((*here, "until"), "an end that is not after the beginning", "an instant after since")
+
+
+def check_issuers(document: Document) -> Findings:
+    """Find issuers whose keys anybody could forge, and issuers that cannot be told apart."""
+    seen: dict[str, str] = {}
+    for name, issuer in document.issuers.items():
+        where: Where = ("issuers", name)
+        if issuer.issuer in seen:
+            expected = f"an issuer of its own (issuers.{seen[issuer.issuer]} has it)"
+            yield Finding((*where, "issuer"), repr(issuer.issuer), expected)
+        seen.setdefault(issuer.issuer, name)
+        weak = [algorithm for algorithm in issuer.algorithms if algorithm not in ALGORITHMS]
+        if weak:
+            yield Finding((*where, "algorithms"), repr(weak[0]), one_of([*ALGORITHMS]))
+        if not _is_safe(issuer.jwks, insecure=issuer.insecure_jwks):
+            expected = "an https: or file: address, an http: address of this machine, or insecure_jwks: true"
+            yield Finding((*where, "jwks"), repr(issuer.jwks), expected)
+    for name, point in document.introspections.items():
+        if not _is_safe(point.endpoint, insecure=False):
+            expected = "an https: address, or an http: address of this machine"
+            yield Finding(("introspections", name, "endpoint"), repr(point.endpoint), expected)
+
+
+def _is_safe(url: str, *, insecure: bool) -> bool:
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    if parts.scheme == "file":
+        return bool(parts.path)
+    if parts.scheme == "https" or (insecure and parts.scheme == "http"):
+        return bool(host)
+    return parts.scheme == "http" and (host == "localhost" or _is_loopback(host))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_rest(document: Document) -> Findings:
+    """Find upstreams, stores and sidecars that cannot work as written."""
+    for name, upstream in document.upstreams.items():
+        where: Where = ("upstreams", name)
+        if name == SIDECAR:
+            yield Finding(where, f"an upstream named {SIDECAR}", "another name: this one is the sidecar's")
+        if upstream.tls is not None and (upstream.tls.certificate is None) != (upstream.tls.key is None):
+            yield Finding(
+                (*where, "tls"), "a certificate without its key, or a key alone", "certificate and key, or neither"
+            )
+        if upstream.health is not None and (upstream.health.path is None) != (upstream.protocol == "grpc"):
+            yield Finding((*where, "health"), "a health check in another protocol", "service for grpc, path for http")
+    if document.sidecar.workers > 1 and not document.sidecar.address.path:
+        found = f"{document.sidecar.workers} workers on one address"
+        yield Finding(("sidecar", "workers"), found, "a unix: address, of which each worker gets its own")
+    if document.unlabelled is not None and document.unlabelled not in {route.id for route in document.routes}:
+        expected = one_of([route.id for route in document.routes])
+        yield Finding(("unlabelled",), f"the unknown route {document.unlabelled!r}", expected)
+    yield from _check_store(document)
+
+
+def _check_store(document: Document) -> Findings:
+    store = document.store
+    if store.kind == "redis" and not store.urls:
+        yield Finding(("store",), "a Redis store without an address", "urls, at least one")
+    if store.topology == "sentinel" and not store.service:
+        yield Finding(("store", "topology"), "sentinel without the name of its service", "service beside it")
+    for index, url in enumerate(store.urls):
+        scheme, separator, rest = url.partition("://")
+        if not separator or scheme not in _SCHEMES:
+            yield Finding(("store", "urls", index), repr(url.rpartition("@")[2]), "redis://, rediss:// or unix://")
+        elif "@" in rest:
+            yield Finding(("store", "urls", index), "an address with a password", "password: env:NAME or file:PATH")
