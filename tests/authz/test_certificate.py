@@ -1,6 +1,34 @@
-from authz.certificate import judge_certificate, open_trust, read_peer
-from authz.profile import Identity
+"""The judgement of a client certificate, step by step, in the order of Berlin Group error handling."""
+
+import base64
+import hashlib
+from functools import cache
+from urllib.parse import quote
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from authz.certificate import (
+    MAX_CERTIFICATES,
+    MAX_STANDINGS,
+    Certificates,
+    Identity,
+    judge_certificate,
+    open_trust,
+    read_peer,
+)
+from authz.statements import write_statements
+from model.instant import SECOND
+from model.reason import TABLE, Reason
+from model.verdict import Deny
 from tests.authz import pki
+
+CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
+POISON = x509.PrecertPoison()
 
 
 def judged(*presented, trust, now=pki.NOW, status=None):
@@ -8,8 +36,24 @@ def judged(*presented, trust, now=pki.NOW, status=None):
     return judge_certificate(peer, trust, now, status)
 
 
-def test_a_qwac_of_a_listed_issuer_is_an_identity():
-    root = pki.authority()
+def outcome(leaf, *, root=None, now=pki.NOW, **options):
+    """The identity, or the reason of the refusal, under a profile with one root."""
+    root = root or pki.authority()
+    verdict = judged(leaf, trust=open_trust(pki.profile_of(root, **options)), now=now)
+    return verdict.reason if isinstance(verdict, Deny) else verdict
+
+
+def qwac(**options):
+    return pki.qwac(pki.authority(), **options)
+
+
+@pytest.fixture
+def root():
+    return pki.authority()
+
+
+def test_a_qwac_of_a_listed_issuer_is_an_identity(root):
+    """All that the certificate says of its holder, with the x5t#S256 of RFC 8705."""
     leaf = pki.qwac(root, roles=("PSP_AI", "PSP_PI"))
     identity = judged(leaf, trust=open_trust(pki.profile_of(root)))
     assert isinstance(identity, Identity)
@@ -17,7 +61,364 @@ def test_a_qwac_of_a_listed_issuer_is_an_identity():
     assert identity.psd2_roles == {"PSP_AI", "PSP_PI"}
     assert identity.authority == "DE-BAFIN"
     assert identity.authority_name == pki.AUTHORITY_NAME
+    assert identity.authority_listed
     assert identity.common_name == "partner.example"
     assert identity.issuer == "CN=Test Root"
     assert identity.serial == format(leaf.certificate.serial_number, "x")
-    assert len(identity.thumbprint) == 43
+    assert base64.urlsafe_b64decode(identity.thumbprint + "=") == hashlib.sha256(leaf.der).digest()
+
+
+# Reading what Envoy sends
+
+
+def test_no_certificate_is_missing_not_malformed():
+    """A route that needs one says so with a reason of its own."""
+    assert read_peer("").reason is Reason.CERTIFICATE_MISSING
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "garbage",
+        "%",
+        "%2",
+        "%GG",
+        "-----BEGIN CERTIFICATE-----",
+        quote("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"),
+        quote("-----BEGIN CERTIFICATE-----\n====\n-----END CERTIFICATE-----\n"),
+        quote("-----BEGIN CERTIFICATE-----\nAAA\n-----END CERTIFICATE-----\n"),
+        quote("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"),
+        "\ud800",
+        "é",
+        "\x00",
+    ],
+)
+def test_anything_but_url_encoded_pem_is_malformed(text):
+    """Broken escapes, other PEM labels and other characters are refused without an exception."""
+    assert read_peer(text).reason is Reason.CERTIFICATE_MALFORMED
+
+
+def test_text_around_the_certificate_is_malformed():
+    """C-04: what stands beside a certificate could be read as another one by somebody else."""
+    pem = qwac().pem
+    for text in ("x" + pem, pem + "x", pem.replace("\n", "\n!\n", 2), pem + "%00"):
+        assert read_peer(quote(text, safe="%")).reason is Reason.CERTIFICATE_MALFORMED
+
+
+def test_plain_pem_and_either_case_of_escapes_are_read(root):
+    """What is escaped and how is the proxy's business."""
+    leaf = pki.qwac(root)
+    texts = [leaf.pem, quote(leaf.pem, safe=""), quote(leaf.pem, safe="").lower().replace("%2b", "%2B")]
+    assert read_peer(texts[0]) == read_peer(texts[1])
+    assert isinstance(read_peer(texts[0]), Certificates)
+
+
+def test_certificates_that_come_along_serve_as_issuers(root):
+    """C-04: a PEM with two certificates is a leaf and its issuer."""
+    middle = pki.authority("Middle", root)
+    leaf = pki.qwac(middle)
+    trust = open_trust(pki.profile_of(root))
+    assert isinstance(judged(leaf, middle, trust=trust), Identity)
+    assert judged(leaf, trust=trust).reason is Reason.CERTIFICATE_UNTRUSTED
+    assert judged(middle, leaf, trust=trust).reason is Reason.CERTIFICATE_USAGE
+
+
+def test_size_caps_hold_before_anything_is_parsed(root):
+    """C-04: 1 MB of PEM, nine certificates and a leaf of more than 16 KiB are refused."""
+    assert read_peer("A" * 1_000_000).reason is Reason.CERTIFICATE_MALFORMED
+    leaf = pki.qwac(root)
+    assert isinstance(read_peer(pki.encoded(*[leaf] * MAX_CERTIFICATES)), Certificates)
+    assert read_peer(pki.encoded(*[leaf] * (MAX_CERTIFICATES + 1))).reason is Reason.CERTIFICATE_MALFORMED
+    padding = x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3"), bytes(16 * 1024))
+    large = pki.qwac(root, extra=[(padding, False)])
+    assert read_peer(pki.encoded(large)).reason is Reason.CERTIFICATE_MALFORMED
+
+
+# Odd but real certificates
+
+
+def mutated(leaf, old, new):
+    assert old in leaf.der
+    der = leaf.der.replace(old, new)
+    pem = "-----BEGIN CERTIFICATE-----\n" + base64.encodebytes(der).decode() + "-----END CERTIFICATE-----\n"
+    return quote(pem, safe="")
+
+
+def test_a_serial_number_that_is_not_positive_is_unparsable(root):
+    """C-04: pyca/cryptography#6609."""
+    text = mutated(pki.qwac(root, serial=0x77777777), b"\x02\x04\x77\x77\x77\x77", b"\x02\x04\xf7\x77\x77\x77")
+    verdict = judge_certificate(read_peer(text), open_trust(pki.profile_of(root)), pki.NOW)
+    assert verdict.reason is Reason.CERTIFICATE_MALFORMED
+    zero = mutated(pki.qwac(root, serial=0x77), b"\x02\x01\x77", b"\x02\x01\x00")
+    verdict = judge_certificate(read_peer(zero), open_trust(pki.profile_of(root)), pki.NOW)
+    assert verdict.reason is Reason.CERTIFICATE_MALFORMED
+
+
+def test_a_name_that_is_not_utf8_is_unparsable(root):
+    """C-04: pyca/cryptography#6804, a latin-1 byte in a UTF8String."""
+    text = mutated(pki.qwac(root), b"partner.example", b"partner.exampl\xe9")
+    verdict = judge_certificate(read_peer(text), open_trust(pki.profile_of(root)), pki.NOW)
+    assert verdict.reason is Reason.CERTIFICATE_MALFORMED
+
+
+def odd_name(*attributes):
+    plain = [x509.NameAttribute(pki.ORGANIZATION_IDENTIFIER, "PSDDE-BAFIN-123456")]
+    return x509.Name([*plain, *attributes])
+
+
+@pytest.mark.filterwarnings("ignore:Attribute's length:UserWarning")  # of the builder, which makes one on purpose
+def test_odd_names_that_nobody_needs_are_allowed(root):
+    """C-04: a country of more than two letters (#3857) and a NumericString (#2724) are irrelevant to the decision."""
+    country = x509.NameAttribute(NameOID.COUNTRY_NAME, "Spain", _validate=False)
+    number = x509.NameAttribute(NameOID.SERIAL_NUMBER, "12345", x509.name._ASN1Type.NumericString)
+    for attribute in (country, number):
+        leaf = pki.issue(odd_name(attribute), root, extensions=pki.leaf_extensions())
+        assert isinstance(outcome(leaf, root=root), Identity)
+
+
+def test_a_nul_in_the_organisation_is_refused(root):
+    """Pitfall 29: PSDDE-BAFIN-1 followed by NUL is not PSDDE-BAFIN-1."""
+    leaf = pki.qwac(root, organisations=("PSDDE-BAFIN-1\x00",))
+    assert outcome(leaf, root=root) is Reason.CERTIFICATE_ORGANISATION_ID
+
+
+def test_a_repeated_extension_is_unparsable(root):
+    """Which of two would count is nobody's to guess."""
+    odd = x509.ObjectIdentifier("1.2.3.4")
+    other = x509.ObjectIdentifier("1.2.3.5")
+    extra = [(x509.UnrecognizedExtension(each, b"\x05\x00"), False) for each in (odd, other)]
+    text = mutated(pki.qwac(root, extra=extra), b"\x06\x03\x2a\x03\x05", b"\x06\x03\x2a\x03\x04")
+    verdict = judge_certificate(read_peer(text), open_trust(pki.profile_of(root)), pki.NOW)
+    assert verdict.reason is Reason.CERTIFICATE_MALFORMED
+
+
+# The order of the checks
+
+
+def test_expiry_is_told_from_want_of_trust():
+    """The leaf's own dates come first: an expired partner reads CERTIFICATE_EXPIRED."""
+    late = qwac(end=pki.MOMENT - pki.DAY / 2)
+    assert outcome(late) is Reason.CERTIFICATE_EXPIRED
+    assert TABLE[Reason.CERTIFICATE_EXPIRED].berlin == "CERTIFICATE_EXPIRED"
+    early = qwac(start=pki.MOMENT + pki.DAY)
+    assert outcome(early) is Reason.CERTIFICATE_NOT_YET_VALID
+
+
+def test_the_clock_is_asked_on_every_request(root):
+    """A remembered verdict ends with the certificate, to the nanosecond, and does not start before it."""
+    leaf = pki.qwac(root, end=pki.MOMENT)
+    trust = open_trust(pki.profile_of(root))
+    assert isinstance(judged(leaf, trust=trust), Identity)
+    assert isinstance(judged(leaf, trust=trust, now=pki.NOW + SECOND - 1), Identity)
+    assert judged(leaf, trust=trust, now=pki.NOW + SECOND).reason is Reason.CERTIFICATE_EXPIRED
+    assert isinstance(judged(leaf, trust=trust), Identity)
+    assert judged(leaf, trust=trust, now=pki.NOW - 10**16).reason is Reason.CERTIFICATE_NOT_YET_VALID
+
+
+def test_another_trust_store_judges_anew(root):
+    """Pitfall 31, CVE-2022-21654: an anchor that was taken out ends connections that are open already."""
+    leaf = pki.qwac(root)
+    assert isinstance(outcome(leaf, root=root), Identity)
+    assert outcome(leaf, root=pki.authority("Other")) is Reason.CERTIFICATE_UNTRUSTED
+
+
+def test_an_issuer_s_certificate_is_no_client(root):
+    """A CA that presents itself is refused by its usage."""
+    leaf = pki.authority("Middle", root)
+    assert outcome(leaf, root=root) is Reason.CERTIFICATE_USAGE
+
+
+@pytest.mark.parametrize(
+    "usages", [(SERVER,), (ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,), (x509.ObjectIdentifier("0.4.0.194115.1.0"),)]
+)
+def test_an_extended_key_usage_without_client_auth_is_refused(usages):
+    """Pitfall 30, and 2-QWACs (id-kp-tls-binding), which never authenticate TLS."""
+    assert outcome(qwac(usages=usages)) is Reason.CERTIFICATE_USAGE
+
+
+def test_the_extended_key_usage_may_be_absent_unless_demanded():
+    """With clientAuth among others it passes; absent, it passes unless the profile demands it."""
+    assert isinstance(outcome(qwac(usages=(SERVER, CLIENT))), Identity)
+    assert isinstance(outcome(qwac(usages=None)), Identity)
+    assert outcome(qwac(usages=None), require_eku=True) is Reason.CERTIFICATE_USAGE
+
+
+def test_the_key_usage_must_allow_signatures():
+    """TLS 1.3 clients sign; a key usage without digitalSignature forbids it, none at all does not."""
+    assert outcome(qwac(key_usage=("key_encipherment",))) is Reason.CERTIFICATE_USAGE
+    assert isinstance(outcome(qwac(key_usage=None)), Identity)
+
+
+def test_precertificates_and_unknown_critical_extensions_are_refused():
+    """RFC 6962 poison, and whatever demands to be understood and is not."""
+    odd = x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"\x05\x00")
+    assert outcome(qwac(extra=[(POISON, True)])) is Reason.CERTIFICATE_USAGE
+    assert outcome(qwac(extra=[(odd, True)])) is Reason.CERTIFICATE_USAGE
+    assert isinstance(outcome(qwac(extra=[(odd, False)])), Identity)
+
+
+def test_missing_critical_and_malformed_statements_have_their_reasons():
+    """C-01 (f): a certificate for eIDAS only carries no PSD2 statement."""
+    compliance_and_type = bytes.fromhex("301f3008060604008e4601013013060604008e4601063009060704008e46010603")
+    assert outcome(qwac(roles=None)) is Reason.CERTIFICATE_STATEMENTS_MISSING
+    assert outcome(qwac(statements=compliance_and_type)) is Reason.CERTIFICATE_STATEMENTS_MISSING
+    assert outcome(qwac(critical=True)) is Reason.CERTIFICATE_STATEMENTS_MALFORMED
+    assert outcome(qwac(statements=b"\x30\x80")) is Reason.CERTIFICATE_STATEMENTS_MALFORMED
+
+
+def test_a_seal_certificate_is_no_website_certificate():
+    """Pitfall 33: a QSEAL is for signatures, never for TLS; two types are no type."""
+    seal = write_statements(["PSP_AI"], "BaFin", "DE-BAFIN", "eseal")
+    assert outcome(qwac(statements=seal)) is Reason.CERTIFICATE_TYPE
+    types = "3012060704008e46010602060704008e46010603"
+    two = bytes.fromhex("30283008060604008e460101301c060604008e460106" + types)
+    assert outcome(qwac(statements=two)) is Reason.CERTIFICATE_TYPE
+
+
+def test_a_certificate_that_is_not_qualified_is_refused():
+    """QcCompliance is what makes it qualified."""
+    plain = write_statements(["PSP_AI"], "BaFin", "DE-BAFIN", compliance=False)
+    assert outcome(qwac(statements=plain)) is Reason.CERTIFICATE_NOT_QUALIFIED
+
+
+@pytest.mark.parametrize("policy", ["0.4.0.194112.1.4", "0.4.0.194112.1.5", "0.4.0.194112.1.6", "0.4.0.19495.3.1"])
+def test_each_policy_of_qualified_website_certificates_is_enough(policy):
+    """The PSD2 policy is optional and, where it stands alone, includes one of the others."""
+    assert isinstance(outcome(qwac(policies=(policy, "1.2.3"))), Identity)
+
+
+def test_other_policies_count_only_where_the_document_names_them():
+    """EV alone makes no QWAC."""
+    assert outcome(qwac(policies=("2.23.140.1.1",))) is Reason.CERTIFICATE_POLICY
+    assert outcome(qwac(policies=None)) is Reason.CERTIFICATE_POLICY
+    assert isinstance(outcome(qwac(policies=("2.23.140.1.1",)), policies=("2.23.140.1.1",)), Identity)
+
+
+def test_each_defect_of_the_psd2_statement_has_a_reason_of_its_own():
+    """C-01: NCA id without country, another authority, foreign scheme; never an exception, each told apart."""
+    assert outcome(qwac(authority_id="BE")) is Reason.CERTIFICATE_AUTHORITY_ID
+    assert outcome(qwac(authority_id="ES-BE")) is Reason.CERTIFICATE_ORGANISATION_ID
+    assert outcome(qwac(organisations=("VATES-A123",))) is Reason.CERTIFICATE_ORGANISATION_ID
+    assert outcome(qwac(organisations=())) is Reason.CERTIFICATE_ORGANISATION_ID
+    two = ("PSDDE-BAFIN-123456", "PSDDE-BAFIN-123456")
+    assert outcome(qwac(organisations=two)) is Reason.CERTIFICATE_ORGANISATION_ID
+    assert isinstance(outcome(qwac(organisations=("VATES-A123",)), schemes=("PSD", "VAT")), Identity)
+
+
+def test_account_servicing_implies_the_other_roles_only_by_policy():
+    """An account servicing bank may act in any role: a switch of the document."""
+    leaf = qwac(roles=("PSP_AS",))
+    assert outcome(leaf).psd2_roles == {"PSP_AS"}
+    assert outcome(leaf, account_servicing_implies_all=True).psd2_roles == {"PSP_AS", "PSP_AI", "PSP_PI", "PSP_IC"}
+
+
+def test_the_block_list_knows_organisations_certificates_and_keys(root):
+    """CERTIFICATE_BLOCKED, by organizationIdentifier, by issuer and serial number, or by the key."""
+    leaf = pki.qwac(root, serial=0xABC)
+    key = leaf.certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    for name in ("PSDDE-BAFIN-123456", "CN=Test Root#abc", f"spki:{hashlib.sha256(key).hexdigest()}"):
+        assert outcome(leaf, root=root, blocked=(name,)) is Reason.CERTIFICATE_BLOCKED
+    assert isinstance(outcome(leaf, root=root, blocked=("PSDDE-BAFIN-12345",)), Identity)
+
+
+# The other profiles
+
+
+def test_the_open_banking_profile_needs_no_compliance_and_no_names(root):
+    """UK OBWAC: QcType and PSD2 statement only, the CN is the directory's organisation id, no SAN, any policy."""
+    for authority, organisation in (("GB-FCA", "PSDGB-FCA-795791"), ("GB-OB", "PSDGB-OB-Unknown0015800001041ReAAI")):
+        statements = write_statements(["PSP_AI", "PSP_PI"], "Open Banking", authority, compliance=False)
+        leaf = pki.qwac(
+            root,
+            common_name="0015800001041ReAAI",
+            organisations=(organisation,),
+            statements=statements,
+            policies=None,
+            usages=(CLIENT, SERVER),
+        )
+        identity = outcome(leaf, root=root, profile="obwac")
+        assert (identity.organisation, identity.psd2_roles) == (organisation, {"PSP_AI", "PSP_PI"})
+        assert identity.common_name == "0015800001041ReAAI"
+        assert outcome(leaf, root=root) is Reason.CERTIFICATE_NOT_QUALIFIED
+        assert outcome(leaf, root=root, profile="obwac", policies=("1.2.3",)) is Reason.CERTIFICATE_POLICY
+
+
+def test_legacy_transport_certificates_are_refused_where_psd2_is_asked_for(root):
+    """Without ETSI statements nobody's role can be told."""
+    leaf = pki.qwac(root, roles=None, policies=None)
+    assert outcome(leaf, root=root, profile="obwac") is Reason.CERTIFICATE_STATEMENTS_MISSING
+
+
+def test_plain_mutual_tls_asks_for_path_and_usage_only(root):
+    """Statements, policies and identifiers are not looked at; roles are none."""
+    leaf = pki.qwac(root, roles=None, policies=None, organisations=())
+    identity = outcome(leaf, root=root, profile="mtls")
+    assert (identity.organisation, identity.psd2_roles, identity.common_name) == ("", frozenset(), "partner.example")
+    assert outcome(pki.qwac(root, usages=(SERVER,)), root=root, profile="mtls") is Reason.CERTIFICATE_USAGE
+    assert outcome(pki.qwac(root, statements=b"junk"), root=root, profile="mtls").organisation == "PSDDE-BAFIN-123456"
+
+
+# Trust stores and memory
+
+
+@pytest.mark.parametrize("anchor", ["", "not PEM", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
+def test_an_anchor_that_cannot_be_read_is_named(anchor):
+    """A trust store is whole or refused, before it serves anybody."""
+    profile = pki.profile_of(pki.authority())
+    broken = type(profile)(profile="mtls", anchors=(*profile.anchors, anchor))
+    with pytest.raises(ValueError, match="anchor 2"):
+        open_trust(broken)
+
+
+def test_one_anchor_may_hold_a_bundle(root):
+    """A PEM file of several certificates is several anchors."""
+    other = pki.authority("Other")
+    profile = pki.profile_of(root)
+    trust = open_trust(type(profile)(profile="qwac-psd2", anchors=(root.pem + other.pem,)))
+    assert isinstance(judged(pki.qwac(other), trust=trust), Identity)
+
+
+def test_verdicts_are_remembered_and_bounded(root):
+    """The same object comes back for the same bytes; the oldest is forgotten when there are too many."""
+    trust = open_trust(pki.profile_of(root))
+    leaf = pki.qwac(root)
+    assert judged(leaf, trust=trust) is judged(leaf, trust=trust)
+    for number in range(MAX_STANDINGS + 10):
+        junk = number.to_bytes(4, "big")
+        judge_certificate(Certificates(junk, (), junk), trust, pki.NOW)
+    assert len(trust.standings) == MAX_STANDINGS
+    assert isinstance(judged(leaf, trust=trust), Identity)
+
+
+def test_a_certificate_that_came_along_is_part_of_what_is_remembered(root):
+    """The same leaf without its issuer is another case."""
+    middle = pki.authority("Middle", root)
+    leaf = pki.qwac(middle)
+    trust = open_trust(pki.profile_of(root))
+    assert isinstance(judged(leaf, middle, trust=trust), Identity)
+    assert judged(leaf, trust=trust).reason is Reason.CERTIFICATE_UNTRUSTED
+    assert isinstance(judged(leaf, middle, trust=trust), Identity)
+
+
+@cache
+def sample():
+    root = pki.authority()
+    return root, pki.qwac(root)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_no_mutation_of_a_certificate_raises_or_passes(data):
+    """Any changed byte breaks the signature at the latest: never an exception, never an identity."""
+    root, leaf = sample()
+    der = bytearray(leaf.der)
+    for _ in range(data.draw(st.integers(1, 4))):
+        der[data.draw(st.integers(0, len(der) - 1))] = data.draw(st.integers(0, 255))
+    verdict = judge_certificate(Certificates(bytes(der), (), bytes(der)), open_trust(pki.profile_of(root)), pki.NOW)
+    assert isinstance(verdict, Deny) or bytes(der) == leaf.der
+
+
+@given(st.text(max_size=400))
+def test_no_text_raises(text):
+    """Whatever stands in the attribute is certificates or a reason."""
+    assert isinstance(read_peer(text), Certificates | Deny)
