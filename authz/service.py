@@ -14,7 +14,7 @@ from model.instant import Duration, Instant
 from model.quota import Limiter
 from model.reason import Reason
 from model.request import Request
-from model.verdict import Deny, Verdict
+from model.verdict import Allow, Deny, Verdict
 
 METHOD = "/envoy.service.auth.v3.Authorization/Check"
 
@@ -43,7 +43,7 @@ class AuthorizationService:
         try:
             request = read_check(data, now)
             verdict = await self._judge(request, resident)
-            answer = write_verdict(verdict, request, _style(request, resident))
+            answer = write_verdict(verdict, request, _style(verdict, request, resident))
         except CheckMalformed:
             verdict = Deny(Reason.REQUEST_MALFORMED)
             answer = write_verdict(verdict, request)
@@ -66,6 +66,8 @@ class AuthorizationService:
             _log.exception("a decision could not be recorded")
 
 
-def _style(request: Request, resident: Resident | None) -> str:
-    plan = resident.plans.get(request.route or "") if resident is not None else None
+def _style(verdict: Verdict, request: Request, resident: Resident | None) -> str:
+    if resident is None or isinstance(verdict, Allow):
+        return "problem"
+    plan = resident.plans.get(request.route or "")
     return "problem" if plan is None else plan.route.error_style

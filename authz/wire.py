@@ -4,7 +4,7 @@ What leaves here is well-formed whatever the steps did: a header field that coul
 written, and an answer is either a denial with a status, or an allowance, never something between the two.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from google.protobuf.message import DecodeError
@@ -27,6 +27,8 @@ _UNAUTHENTICATED = 16
 _APPEND = core.HeaderValueOption.APPEND_IF_EXISTS_OR_ADD
 _OVERWRITE = core.HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
 
+_NONE: frozenset[str] = frozenset()
+
 # RFC 9110 section 5.6.2, in lower case.
 _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
 
@@ -47,8 +49,8 @@ def read_check(data: bytes, now: Instant) -> Request:
         raise CheckMalformed("not a CheckRequest") from error
     http = attributes.request.http
     source = attributes.source
-    raw = http.header_map.headers
-    headers, repeated = _read_raw(raw) if raw else (_read_joined(http.headers.items()), frozenset[str]())
+    lines = http.header_map.headers
+    headers, repeated = _read_lines(lines) if lines else (_read_joined(http.headers.items()), _NONE)
     return Request(
         http.method,
         http.path,
@@ -72,16 +74,25 @@ def write_verdict(verdict: Verdict, request: Request, style: str = "problem") ->
     return _write_deny(verdict, request, style)
 
 
-def _read_raw(fields: Iterable[core.HeaderValue]) -> tuple[dict[str, str], frozenset[str]]:
-    """Read `header_map`: every field line by itself, so that repetition is seen and not guessed."""
+def _read_lines(lines: Sequence[core.HeaderValue]) -> tuple[dict[str, str], frozenset[str]]:
+    """Read `header_map`: every field line by itself, so that repetition is seen and not guessed.
+
+    What Envoy sends is read in one go: lower-case names, each once, with raw values. Anything else line by line.
+    """
+    headers = {line.key: line.raw_value.decode("latin-1") for line in lines}
+    if len(headers) == len(lines) and "".join(headers).islower() and "" not in headers.values():
+        return headers, _NONE
+    return _read_odd_lines(lines)
+
+
+def _read_odd_lines(lines: Iterable[core.HeaderValue]) -> tuple[dict[str, str], frozenset[str]]:
     headers: dict[str, str] = {}
-    repeated: list[str] = []
-    for field in fields:
-        name = field.key.lower()
-        raw = field.raw_value
-        value = raw.decode("latin-1") if raw else field.value
+    repeated: set[str] = set()
+    for line in lines:
+        name = line.key.lower()
+        value = line.raw_value.decode("latin-1") or line.value
         if name in headers:
-            repeated.append(name)
+            repeated.add(name)
             value = f"{headers[name]}, {value}"
         headers[name] = value
     return headers, frozenset(repeated)
@@ -95,13 +106,13 @@ def _read_joined(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
 def _write_allow(allow: Allow) -> bytes:
     response = pb.CheckResponse()
     response.status.SetInParent()
-    response.ok_response.MergeFromString(_removals(allow.remove_headers, allow.remove_query))
-    for name, value in allow.set_headers:
-        _check_field(name, value)
-        response.ok_response.headers.append(_option(name, value, _OVERWRITE))
-    for name, value in allow.answer_headers:
-        _check_field(name, value)
-        response.ok_response.response_headers_to_add.append(_option(name, value, _OVERWRITE))
+    ok = response.ok_response
+    ok.MergeFromString(_removals(allow.remove_headers, allow.remove_query))
+    for fields, written in ((allow.set_headers, ok.headers), (allow.answer_headers, ok.response_headers_to_add)):
+        for name, value in fields:
+            if not is_field(name, value):
+                raise HeaderInvalid(f"{name[:40]!r} is no header field that may be set")
+            _add(written.add(), name, value, _OVERWRITE)
     return response.SerializeToString()
 
 
@@ -116,7 +127,7 @@ def _write_deny(deny: Deny, request: Request, style: str) -> bytes:
     for name, value in refusal.headers:
         # A refusal goes out whatever happens; a field that is none is left out of it.
         if is_field(name, value):
-            denied.headers.append(_option(name, value, _APPEND if name == "www-authenticate" else _OVERWRITE))
+            _add(denied.headers.add(), name, value, _APPEND if name == "www-authenticate" else _OVERWRITE)
     return response.SerializeToString()
 
 
@@ -128,15 +139,13 @@ def _removals(headers: tuple[str, ...], query: tuple[str, ...]) -> bytes:
     ).SerializeToString()
 
 
-def _option(
-    name: str, value: str, action: core.HeaderValueOption.HeaderAppendAction.ValueType
-) -> core.HeaderValueOption:
-    return core.HeaderValueOption(header=core.HeaderValue(key=name, value=value), append_action=action)
-
-
-def _check_field(name: str, value: str) -> None:
-    if not is_field(name, value):
-        raise HeaderInvalid(f"{name[:40]!r} is no header field that may be set")
+def _add(
+    option: core.HeaderValueOption, name: str, value: str, action: core.HeaderValueOption.HeaderAppendAction.ValueType
+) -> None:
+    option.append_action = action
+    header = option.header
+    header.key = name
+    header.value = value
 
 
 def is_field(name: str, value: str) -> bool:
