@@ -1,0 +1,372 @@
+"""Background sources of revocation status: what is fetched, from where, how often, and what is never fetched."""
+
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+from aiohttp import web
+from cryptography import x509
+from cryptography.x509.oid import AuthorityInformationAccessOID
+
+from authz.fetch import FetchFailed, StatusFetcher
+from authz.ocsp import MAX_RESPONSE
+from authz.parsed import parse_certificate
+from authz.status import Revocations
+from model.instant import HOUR, MINUTE, SECOND
+from model.reason import Reason
+from tests.authz import pki
+from tests.authz.test_status import crl_of, response_of
+
+HOURS = timedelta(hours=1)
+
+
+class Clock:
+    def __init__(self):
+        self.now = pki.NOW
+
+    def __call__(self):
+        return self.now
+
+
+class Notes:
+    """An observer that writes down what it hears."""
+
+    def __init__(self):
+        self.loaded, self.failed = [], []
+
+    def status_loaded(self, source, seconds_left):
+        self.loaded.append((source, seconds_left))
+
+    def status_failed(self, source, why):
+        self.failed.append((source, why))
+
+
+class Net:
+    """A network of documents by URL; an exception among them is raised. `asked` are the URLs in order."""
+
+    def __init__(self, **documents):
+        self.documents, self.asked = documents, []
+
+    async def __call__(self, url, body, limit):
+        self.asked.append(url)
+        found = self.documents.get(url, FetchFailed("status 404"))
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+@pytest.fixture
+def root():
+    return pki.authority()
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def parsed(issued):
+    return parse_certificate(issued.der)
+
+
+def fetcher_of(clock, net=None, notes=None):
+    return StatusFetcher(Revocations(), clock=clock, random=lambda: 0.5, observer=notes, transfer=net)
+
+
+def reason_of(fetcher, leaf, root, clock):
+    refusal = fetcher.book.judge((parsed(leaf), parsed(root)), clock.now, hard=True)
+    return refusal and refusal.reason
+
+
+def access(*urls):
+    return (
+        x509.AuthorityInformationAccess(
+            [
+                x509.AccessDescription(AuthorityInformationAccessOID.OCSP, x509.UniformResourceIdentifier(url))
+                for url in urls
+            ]
+        ),
+        False,
+    )
+
+
+def points(*urls):
+    names = [x509.UniformResourceIdentifier(url) for url in urls]
+    return (x509.CRLDistributionPoints([x509.DistributionPoint(names, None, None, None)]), False)
+
+
+async def test_a_file_is_taken_up_when_it_changes(root, clock, tmp_path):
+    """Both as a path and as a file: URL, within a second of the clock; unchanged, it is not parsed again."""
+    leaf, path, notes = pki.qwac(root), tmp_path / "root.crl", Notes()
+    path.write_bytes(crl_of(root))
+    for source in (str(path), path.as_uri()):
+        fetcher = fetcher_of(clock, notes=notes)
+        fetcher.apply([source], [], [parsed(root)])
+        await fetcher.refresh()
+        assert reason_of(fetcher, leaf, root, clock) is None
+        clock.now += SECOND
+        await fetcher.refresh()
+        assert notes.loaded == [(source, notes.loaded[0][1])]
+        path.write_bytes(crl_of(root, [leaf.certificate.serial_number], number=2))
+        clock.now += SECOND
+        await fetcher.refresh()
+        assert reason_of(fetcher, leaf, root, clock) is Reason.CERTIFICATE_REVOKED
+        notes.loaded.clear()
+        path.write_bytes(crl_of(root))
+
+
+async def test_a_bad_file_is_refused_and_the_old_list_kept(root, clock, tmp_path):
+    """C-08 (c), (d): said once, not at every look; and once more when it is mended and broken again."""
+    leaf, path, notes = pki.qwac(root), tmp_path / "root.crl", Notes()
+    path.write_bytes(crl_of(root, [leaf.certificate.serial_number]))
+    fetcher = fetcher_of(clock, notes=notes)
+    fetcher.apply([str(path)], [], [parsed(root)])
+    await fetcher.refresh()
+    for data in (crl_of(pki.authority(keyed="p256/stranger")), b""):
+        path.write_bytes(data)
+        for _ in range(3):
+            clock.now += SECOND
+            await fetcher.refresh()
+        assert reason_of(fetcher, leaf, root, clock) is Reason.CERTIFICATE_REVOKED
+    path.unlink()
+    clock.now += SECOND
+    await fetcher.refresh()
+    assert reason_of(fetcher, leaf, root, clock) is Reason.CERTIFICATE_REVOKED
+    assert [why for _, why in notes.failed] == [
+        "no listed issuer signed the list",
+        "the list is empty",
+        "No such file or directory",
+    ]
+
+
+async def test_a_file_may_come_later(root, clock, tmp_path):
+    """A source that is away keeps nobody from starting."""
+    path = tmp_path / "root.crl"
+    fetcher = fetcher_of(clock)
+    fetcher.apply([str(path)], [], [parsed(root)])
+    await fetcher.refresh()
+    path.write_bytes(crl_of(root))
+    clock.now += SECOND
+    await fetcher.refresh()
+    assert reason_of(fetcher, pki.qwac(root), root, clock) is None
+
+
+async def test_a_list_is_fetched_again_in_the_middle_of_what_is_left(root, clock):
+    """Half of the window, at least a minute, at most an hour; a failure after a minute."""
+    url, notes = "http://crl.example/root", Notes()
+    net = Net(**{url: crl_of(root)})
+    fetcher = fetcher_of(clock, net, notes)
+    fetcher.apply([url], [], [parsed(root)])
+    await fetcher.refresh()
+    assert notes.loaded == [(url, 3600)]
+    clock.now += 29 * MINUTE
+    await fetcher.refresh()
+    assert len(net.asked) == 1
+    net.documents[url] = FetchFailed("status 500")
+    clock.now += MINUTE
+    await fetcher.refresh()
+    await fetcher.refresh()
+    assert len(net.asked) == 2
+    assert notes.failed == [(url, "status 500")]
+    net.documents[url] = crl_of(root, number=2, end=100 * HOURS)
+    clock.now += MINUTE
+    await fetcher.refresh()
+    clock.now += HOUR - 1
+    await fetcher.refresh()
+    assert len(net.asked) == 3
+    clock.now += 1
+    await fetcher.refresh()
+    assert len(net.asked) == 4
+
+
+async def test_a_responder_of_a_listed_host_is_asked_off_the_request_path(root, clock):
+    """The first request meets an unknown status and waits for nothing; the answer is there for the next one."""
+    url = "http://ocsp.example/"
+    leaf = pki.qwac(root, extra=[access(url)])
+    net = Net(**{url: response_of(leaf, root)})
+    fetcher = fetcher_of(clock, net)
+    fetcher.apply([], ["ocsp.example"], [parsed(root)])
+    assert reason_of(fetcher, leaf, root, clock) is Reason.CERTIFICATE_STATUS_UNKNOWN
+    assert net.asked == []
+    await fetcher.refresh()
+    assert reason_of(fetcher, leaf, root, clock) is None
+    await fetcher.refresh()
+    assert net.asked == [url]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1/",
+        "http://169.254.169.254/latest/meta-data",
+        "http://ocsp.example.evil.org/",
+        "http://ocsp.example:6379/",
+        "http://ocsp.example@127.0.0.1/",
+        "http://user@ocsp.example/",
+        "file:///etc/passwd",
+        "ftp://ocsp.example/",
+        "gopher://ocsp.example/",
+        "ldap://ocsp.example/",
+        "//ocsp.example/",
+        "http://[::1",
+        "http://ocsp.example:99999999/",
+    ],
+)
+async def test_a_url_of_a_certificate_is_fetched_only_from_listed_hosts(root, clock, url):
+    """Pitfall 35: the certificate is a stranger's, so are its URLs."""
+    leaf = pki.qwac(root, extra=[access(url), points(url)])
+    net = Net()
+    fetcher = fetcher_of(clock, net)
+    fetcher.apply([], ["ocsp.example"], [parsed(root)])
+    reason_of(fetcher, leaf, root, clock)
+    await fetcher.refresh()
+    await fetcher.refresh()
+    assert net.asked == []
+
+
+async def test_a_port_counts_where_it_is_listed(root, clock):
+    """A listed "host:port" is that port alone."""
+    leaf = pki.qwac(root, extra=[access("http://ocsp.example:8080/", "http://ocsp.example/")])
+    net = Net()
+    fetcher = fetcher_of(clock, net)
+    fetcher.apply([], ["ocsp.example:8080"], [parsed(root)])
+    reason_of(fetcher, leaf, root, clock)
+    await fetcher.refresh()
+    assert net.asked == ["http://ocsp.example:8080/"]
+
+
+async def test_a_certificate_that_cannot_be_looked_up_is_left_alone_for_a_minute(root, clock):
+    """A flood of requests with it makes no flood of look-ups."""
+    url = "http://ocsp.example/"
+    leaf = pki.qwac(root, extra=[access(url)])
+    net = Net(**{url: response_of(leaf, root, start=-2 * HOURS, end=-HOURS)})
+    fetcher = fetcher_of(clock, net)
+    fetcher.apply([], ["ocsp.example"], [parsed(root)])
+    for _ in range(20):
+        reason_of(fetcher, leaf, root, clock)
+        await fetcher.refresh()
+    assert len(net.asked) == 1
+    clock.now += MINUTE
+    reason_of(fetcher, leaf, root, clock)
+    await fetcher.refresh()
+    assert len(net.asked) == 2
+
+
+async def test_a_distribution_point_of_a_listed_host_becomes_a_source(root, clock):
+    """Where no responder answers, the lists that the issuer names are read, and kept across documents."""
+    url = "http://crl.example/a"
+    leaf = pki.qwac(root, extra=[points(url)])
+    net = Net(**{url: crl_of(root)})
+    fetcher = fetcher_of(clock, net)
+    fetcher.apply([], ["crl.example"], [parsed(root)])
+    assert reason_of(fetcher, leaf, root, clock) is Reason.CERTIFICATE_STATUS_UNKNOWN
+    await fetcher.refresh()
+    await fetcher.refresh()
+    assert reason_of(fetcher, leaf, root, clock) is None
+    fetcher.apply([], ["crl.example"], [parsed(root)])
+    assert reason_of(fetcher, leaf, root, clock) is None
+    fetcher.apply([], [], [parsed(root)])
+    assert reason_of(fetcher, leaf, root, clock) is Reason.CERTIFICATE_STATUS_UNKNOWN
+
+
+async def test_a_source_that_the_document_drops_is_forgotten(root, clock, tmp_path):
+    """Its list goes with it."""
+    path = tmp_path / "root.crl"
+    path.write_bytes(crl_of(root))
+    fetcher = fetcher_of(clock)
+    fetcher.apply([str(path)], [], [parsed(root)])
+    await fetcher.refresh()
+    fetcher.apply([], [], [parsed(root)])
+    assert fetcher.book.lists == {}
+
+
+async def test_the_list_of_a_presented_ca_counts_once_its_path_held(root, clock, tmp_path):
+    """The document lists the root alone; the intermediate comes with the client, its list from a file."""
+    middle = pki.authority("Middle", root)
+    leaf, path = pki.qwac(middle), tmp_path / "middle.crl"
+    path.write_bytes(crl_of(middle, [leaf.certificate.serial_number]))
+    fetcher = fetcher_of(clock)
+    fetcher.apply([str(path)], [], [parsed(root)])
+    await fetcher.refresh()
+    assert fetcher.book.lists == {}
+    fetcher.book.judge(tuple(parsed(each) for each in (leaf, middle, root)), clock.now, hard=True)
+    await fetcher.refresh()
+    await fetcher.refresh()
+    assert reason_of(fetcher, leaf, middle, clock) is Reason.CERTIFICATE_REVOKED
+
+
+@asynccontextmanager
+async def served(handler):
+    """A real server on a free port of this host, which answers everything with `handler`."""
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield "http://{}:{}".format(*runner.addresses[0][:2])
+    finally:
+        await runner.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (lambda base: web.Response(status=302, headers={"Location": f"{base}/elsewhere"}), "status 302"),
+        (lambda _: web.Response(status=500), "status 500"),
+        (lambda _: web.Response(body=b"x", headers={"Content-Encoding": "gzip"}), "the body is packed"),
+        (lambda _: web.Response(body=bytes(MAX_RESPONSE + 1)), f"more than {MAX_RESPONSE} octets"),
+        (lambda _: web.Response(body=b"junk"), "the response cannot be parsed"),
+    ],
+)
+async def test_what_a_server_does_wrong_is_bounded_and_named(root, clock, answer, why):
+    """Redirects, errors, packed and endless bodies: one exchange, one note, nothing taken over."""
+    seen, notes = [], Notes()
+
+    async def handler(request):
+        seen.append((request.method, request.path, request.content_type))
+        return answer(f"http://{request.host}")
+
+    async with served(handler) as base:
+        leaf = pki.qwac(root, extra=[access(f"{base}/status")])
+        fetcher = fetcher_of(clock, notes=notes)
+        fetcher.apply([], [base.removeprefix("http://")], [parsed(root)])
+        reason_of(fetcher, leaf, root, clock)
+        await fetcher.refresh()
+        await fetcher.close()
+    assert seen == [("POST", "/status", "application/ocsp-request")]
+    assert notes.failed == [(f"{base}/status", why)]
+    assert fetcher.book.responses == {}
+
+
+async def test_a_list_is_read_before_the_start_returns(root, clock):
+    """A list from a real server, read by the time that the start returns."""
+    listed, other = pki.qwac(root), pki.qwac(root)
+
+    async def handler(request):
+        return web.Response(body=crl_of(root, [listed.certificate.serial_number]))
+
+    async with served(handler) as base:
+        fetcher = fetcher_of(clock)
+        fetcher.apply([f"{base}/root.crl"], [], [parsed(root)])
+        await fetcher.start()
+        await fetcher.close()
+    assert reason_of(fetcher, listed, root, clock) is Reason.CERTIFICATE_REVOKED
+    assert reason_of(fetcher, other, root, clock) is None
+
+
+async def test_a_server_that_is_not_there_is_a_note(root, clock):
+    """Refused connections are failures like others."""
+
+    async def handler(request):
+        return web.Response()
+
+    async with served(handler) as base:
+        pass
+    notes = Notes()
+    fetcher = fetcher_of(clock, notes=notes)
+    fetcher.apply([f"{base}/root.crl"], [], [parsed(root)])
+    await fetcher.refresh()
+    await fetcher.close()
+    assert len(notes.failed) == 1
