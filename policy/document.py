@@ -35,7 +35,7 @@ def load_document(path: Path, environment: Mapping[str, str], read: Read = Path.
     folder = path.absolute().parent
     if document is not None:
         findings = [*check_document(document, _known_names(tree)), *_read_files(document, folder, read, contents)]
-        for finding in findings:
+        for finding in filter(judgement.is_news, findings):
             fault = tree.fault(judgement.place(finding.where), finding.found, finding.expected)
             (warnings if finding.warning else faults).append(fault)
     if document is None or faults:

@@ -8,12 +8,16 @@ from policy.tree import Where
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fault that has no file yet. `warning` findings are told and do not refuse the document."""
+    """A fault that has no file yet. `warning` findings are told and do not refuse the document.
+
+    `counterpart` is the place whose absence was found: where something was refused there, the absence is no news.
+    """
 
     where: Where
     found: str
     expected: str
     warning: bool = False
+    counterpart: Where = ()
 
 
 Findings = Iterator[Finding]

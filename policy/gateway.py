@@ -12,7 +12,7 @@ from policy.fault import Fault
 from policy.identity import Consumer, Introspection, Issuer, Tier
 from policy.plane import Plane, Socket
 from policy.route import Route
-from policy.scalar import Address, Duration, HeaderName, Name, Size
+from policy.scalar import Address, Duration, HeaderName, Name, Secret, Size
 from policy.shape import AnswerField, Count, ErrorStyle, File, Flag, Shape, Text, Whole
 from policy.tree import Where
 from policy.upstream import Upstream
@@ -47,7 +47,7 @@ class Store(Shape):
     service: str = ""
     prefix: Text = "wardgate"
     username: str = ""
-    password: Annotated[str, Field(pattern=r"^(|env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$")] = ""
+    password: Secret = ""
     ca: File | None = None
     certificate: File | None = None
     key: File | None = None

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from model.instant import DAY, MINUTE, SECOND
-from policy.scalar import Duration, Name
+from policy.scalar import Duration, Name, Secret
 from policy.shape import Flag, LimitEntry, Quoted, Shape, Text, Whole
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -57,7 +57,7 @@ class Introspection(Shape):
 
     endpoint: Text
     client_id: Text
-    secret: Annotated[str, Field(pattern=r"^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$")]
+    secret: Secret
     audiences: tuple[Text, ...] = ()
     cache: Duration = 30 * SECOND
     negative_cache: Duration = 5 * SECOND

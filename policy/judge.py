@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from policy.fault import Fault, show_value
+from policy.finding import Finding
 from policy.gateway import Document
 from policy.tree import Tree, Where
 
@@ -40,7 +41,13 @@ class Judgement:
 
     document: Document | None
     faults: list[Fault]
-    routes: tuple[int, ...]
+    routes: tuple[int, ...] = ()
+    refused: frozenset[Where] = frozenset()
+
+    def is_news(self, finding: Finding) -> bool:
+        """Whether a finding is more than the echo of something refused at or below its place or its counterpart."""
+        places = [place for place in (self.place(finding.where), finding.counterpart) if place]
+        return not any(where[: len(place)] == place for where in self.refused for place in places)
 
     def place(self, where: Where) -> Where:
         """Translate a place in the document to one in the file."""
@@ -59,21 +66,37 @@ def judge_shape(tree: Tree) -> Judgement:
     routes = rest.get("routes")
     places = list(range(len(routes))) if isinstance(routes, list) else []
     faults: list[Fault] | None = None
+    refused: frozenset[Where] = frozenset()
     while rest:
         try:
-            return Judgement(Document.model_validate(rest), faults or [], tuple(places))
+            return Judgement(Document.model_validate(rest), faults or [], tuple(places), refused)
         except ValidationError as error:
-            items = [dict(item) for item in error.errors(include_url=False)]
+            items = _causes([dict(item) for item in error.errors(include_url=False)])
         if faults is None:
             faults = [_tell(tree, item) for item in items]
+            refused = frozenset(_place_of(item) for item in items)
         for where in sorted({_without(item) for item in items}, key=_depth, reverse=True):
             _take_out(rest, where, places)
-    return Judgement(None, faults or [], ())
+    return Judgement(None, faults or [])
+
+
+def _place_of(error: dict[str, Any]) -> Where:
+    return tuple(part for part in error["loc"] if part != "[key]")
+
+
+def _causes(errors: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out that a list is too short where that is only so because its entries were refused."""
+    places = [_place_of(error) for error in errors]
+    return [
+        error
+        for error, place in zip(errors, places, strict=True)
+        if error["type"] != "too_short" or not any(len(p) > len(place) and p[: len(place)] == place for p in places)
+    ]
 
 
 def _without(error: dict[str, Any]) -> Where:
     """Say what has to go for an error to go: the wrong value, or whatever lacks a key."""
-    where: Where = tuple(part for part in error["loc"] if part != "[key]")
+    where = _place_of(error)
     return where[:-1] if error["type"] == "missing" else where
 
 
@@ -104,7 +127,7 @@ def _take_out(rest: dict[str, object], where: Where, places: list[int]) -> None:
 
 
 def _tell(tree: Tree, error: dict[str, Any]) -> Fault:
-    path: Where = tuple(part for part in error["loc"] if part != "[key]")
+    path = _place_of(error)
     kind = error["type"]
     if kind == "missing":
         return tree.fault(path, "nothing", f"the key {path[-1]}")

@@ -62,7 +62,8 @@ def _check_upstream(where: Where, route: Route, document: Document) -> Findings:
         upstream = document.upstreams.get(name)
         if upstream is not None and route.transcode and (upstream.protocol != "grpc" or not upstream.services):
             found = f"transcode towards {name!r}, which is no gRPC upstream with descriptors and services"
-            yield Finding((*where, "transcode"), found, "an upstream with protocol grpc, descriptors and services")
+            expected = "an upstream with protocol grpc, descriptors and services"
+            yield Finding((*where, "transcode"), found, expected, counterpart=("upstreams", name))
     retry = route.retry
     if retry is not None and not route.match.safe and not retry.idempotent and not set(retry.on) <= _HARMLESS:
         found = f"retries on {', '.join(retry.on)} of a request that may have been carried out"
@@ -77,10 +78,10 @@ def _check_upstream(where: Where, route: Route, document: Document) -> Findings:
         yield Finding((*where, "credentials"), f"{extra[0].value}, which the plane does not accept", expected)
     profile = plane.client_certificate.profile if plane.client_certificate is not None else "mtls"
     if route.require.psd2_roles and profile == "mtls":
+        below = ("planes", route.plane, "client_certificate")
         found = f"PSD2 roles on the plane {route.plane!r}, whose clients show no PSD2 certificate"
-        yield Finding(
-            (*where, "require", "psd2_roles"), found, "a plane with client_certificate.profile qwac-psd2 or obwac"
-        )
+        expected = "a plane with the profile qwac-psd2 or obwac"
+        yield Finding((*where, "require", "psd2_roles"), found, expected, counterpart=below)
 
 
 def _check_openness(where: Where, route: Route, document: Document) -> Findings:

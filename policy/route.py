@@ -1,5 +1,6 @@
 """Routes: what is matched, what the caller must have, and how the request is carried on."""
 
+import re
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -7,13 +8,15 @@ from pydantic_core import PydanticCustomError
 
 from model.snapshot import Access, Kind
 from policy.plane import Cors
-from policy.scalar import Duration, HeaderName, Name, Network, Size
+from policy.scalar import Duration, HeaderName, Name, Network, Size, matching, scalar
 from policy.shape import AnswerField, Count, ErrorStyle, Flag, LimitEntry, Shape, Text, Whole
 
 SAFE = frozenset({"GET", "HEAD"})
 
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-Pathname = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^/[^\x00-\x20\x7f?#\\]*$")]
+_PATH = re.compile(r"/[^\x00-\x20\x7f?#\\%]{0,1023}")
+_PATH_WORDS = "a path that begins with / and has no query, no spaces and no % escapes"
+Pathname = Annotated[str, *scalar(matching(_PATH, _PATH_WORDS), _PATH_WORDS, pattern=f"^{_PATH.pattern}$")]
 
 
 class Match(Shape):

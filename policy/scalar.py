@@ -169,7 +169,9 @@ def parse_network(value: object) -> str:
         raise ValueError("a CIDR range such as 10.0.0.0/8, without host bits") from None
 
 
-def _matching(pattern: re.Pattern[str], words: str, *, lower: bool = False) -> Callable[[object], str]:
+def matching(pattern: re.Pattern[str], words: str, *, lower: bool = False) -> Callable[[object], str]:
+    """Make a parser of text that a pattern matches as a whole, in lower case where asked."""
+
     def parse(value: object) -> str:
         if not isinstance(value, str) or pattern.fullmatch(value) is None:
             raise ValueError(words)
@@ -192,16 +194,20 @@ def scalar(parse: Callable[[object], Any], words: str, **schema: object) -> tupl
 
 Duration = Annotated[int, *scalar(parse_duration, DURATION_WORDS, pattern=f"^{_DURATION.pattern}$")]
 Size = Annotated[int, *scalar(parse_size, SIZE_WORDS, pattern=f"^{_SIZE.pattern}$")]
+HIDING_WORDS = "where the secret is: env:NAME or file:PATH, never the secret itself"
+Secret = Annotated[
+    str, *scalar(matching(re.compile(r"env:[A-Za-z_]\w*|file:.+", re.ASCII), HIDING_WORDS), HIDING_WORDS)
+]
 Network = Annotated[str, *scalar(parse_network, "a CIDR range")]
 Name = Annotated[
     str,
     *scalar(
-        _matching(_NAME, "a name of lower-case letters, digits, '.', '_' and '-', at most 63 characters"),
+        matching(_NAME, "a name of lower-case letters, digits, '.', '_' and '-', at most 63 characters"),
         "a name",
         pattern=f"^{_NAME.pattern}$",
     ),
 ]
 HeaderName = Annotated[
     str,
-    *scalar(_matching(_FIELD, "a header field name", lower=True), "a header field name", pattern=f"^{_FIELD.pattern}$"),
+    *scalar(matching(_FIELD, "a header field name", lower=True), "a header field name", pattern=f"^{_FIELD.pattern}$"),
 ]

@@ -43,21 +43,23 @@ def check_planes(document: Document) -> Findings:
 def _check_credentials(where: Where, plane: Plane, document: Document) -> Findings:
     accepted = (*where, "credentials")
     if Kind.NONE in plane.credentials and plane.anonymous_tier is None:
-        yield Finding(accepted, "none without an anonymous tier", "anonymous_tier beside it")
+        found = "none without an anonymous tier"
+        yield Finding(accepted, found, "anonymous_tier beside it", counterpart=(*where, "anonymous_tier"))
     if Kind.NONE not in plane.credentials and plane.anonymous_tier is not None:
         yield Finding(
             (*where, "anonymous_tier"), "a tier for callers that are not accepted", "none among the credentials"
         )
-    needs = {
-        Kind.JWT: (document.issuers, "an issuer"),
-        Kind.OPAQUE: (document.introspections, "an introspection endpoint"),
-        Kind.API_KEY: (document.api_keys, "a file in api_keys"),
-        Kind.CERTIFICATE: (plane.client_certificate, "a client_certificate section"),
+    needs: dict[Kind, tuple[object, str, Where]] = {
+        Kind.JWT: (document.issuers, "an issuer", ("issuers",)),
+        Kind.OPAQUE: (document.introspections, "an introspection endpoint", ("introspections",)),
+        Kind.API_KEY: (document.api_keys, "a file in api_keys", ("api_keys",)),
+        Kind.CERTIFICATE: (plane.client_certificate, "a client_certificate section", (*where, "client_certificate")),
     }
     for kind in plane.credentials:
-        there, what = needs.get(kind, (True, ""))
+        there, what, counterpart = needs.get(kind, (True, "", ()))
         if not there:
-            yield Finding(accepted, f"{kind.value} without {what}", f"{what} to recognise it by")
+            found = f"{kind.value} without {what}"
+            yield Finding(accepted, found, f"{what} to recognise it by", counterpart=counterpart)
 
 
 def check_tiers(document: Document, known: dict[str, frozenset[str]]) -> Findings:

@@ -19,7 +19,7 @@ Where = tuple[str | int, ...]
 
 LARGEST_DOCUMENT = 4 << 20
 DEEPEST = 32
-MOST_VALUES = 200_000
+MOST_VALUES = 50_000
 
 _VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^${}]*))?\})", re.ASCII)
 _TAG = "tag:yaml.org,2002:"
