@@ -81,7 +81,7 @@ def _tightness(limit: Limited) -> tuple[bool, int, Duration]:
 
 
 def _write_integer(number: int) -> int:
-    return min(max(number, 0), LARGEST_INTEGER)
+    return number if 0 <= number <= LARGEST_INTEGER else min(max(number, 0), LARGEST_INTEGER)
 
 
 def _effective_seconds(outcome: Outcome) -> int:

@@ -27,7 +27,7 @@ def judge_lines(
     """
     over = [is_over(line, outcome) for line, outcome in zip(lines, outcomes, strict=True)]
     refusing = find_refusing(lines, over)
-    settled = list(map(_settle, lines, outcomes, over))
+    settled = list(map(_settle, lines, outcomes, over)) if any(over) else outcomes
     statuses = tuple(map(_make_status, lines, settled, over, refusing))
     passed = [line.match.rule for line, exceeded in zip(lines, over, strict=True) if line.match and not exceeded]
     described = describe or any(rule.metadata for rule in passed)

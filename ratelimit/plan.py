@@ -26,21 +26,18 @@ class Counter(Limiter, Protocol):
 class Line:
     """One descriptor of a request under judgement.
 
-    `match` is None where no rule holds; `replaced` names the rule in whose favour this one was dropped. `charge` is
-    None where nothing is counted: without a rule, unlimited, replaced, or with a limit of zero.
+    `match` is None where no rule holds; `replaced` names the rule in whose favour this one was dropped. `limited` says
+    that a limit holds, be it of zero requests. `charge` is None where nothing is counted: without a rule, unlimited,
+    replaced, or with a limit of zero.
     """
 
     descriptor: Descriptor
     match: Match | None = None
     replaced: str = ""
     hits: int = 1
+    limited: bool = False
     soft: bool = False
     charge: Charge | None = None
-
-    @property
-    def limited(self) -> bool:
-        """Whether a limit holds for this descriptor, be it of zero requests."""
-        return self.match is not None and not self.replaced and not self.match.rule.unlimited
 
     @property
     def blocked(self) -> bool:
@@ -55,7 +52,7 @@ class Line:
     @property
     def hard(self) -> bool:
         """Whether the descriptor alone can refuse the request."""
-        return self.match is not None and self.limited and not self.soft and not self.match.rule.shadow
+        return self.limited and not self.soft and self.match is not None and not self.match.rule.shadow
 
 
 def plan_lines(rules: Rules, question: Question, *, all_soft: bool = False) -> list[Line]:
@@ -81,12 +78,15 @@ def look_first(lines: Sequence[Line]) -> bool:
     A spend is all or nothing over the hard limits that it charges. It knows nothing of a look, of a limit of zero,
     or of soft limits that refuse together.
     """
-    if not any(line.charge is not None and not line.looks for line in lines):
-        return False
-    soft = [line.soft for line in lines if line.limited]
-    return any((line.looks and line.limited) or (line.blocked and line.hard) for line in lines) or (
-        any(soft) and not all(soft)
-    )
+    spends = looks = zero = soft = others = False
+    for line in lines:
+        if line.limited:
+            looks = looks or line.looks
+            spends = spends or (line.charge is not None and not line.looks)
+            zero = zero or (line.blocked and line.hard)
+            soft = soft or line.soft
+            others = others or not line.soft
+    return spends and (looks or zero or (soft and others))
 
 
 def list_charges(lines: Iterable[Line], *, looking: bool = False) -> list[Charge]:
@@ -136,6 +136,8 @@ def list_debts(lines: Sequence[Line], outcomes: Sequence[Outcome | None], *, dra
 
 def find_refusing(lines: Sequence[Line], over: Sequence[bool]) -> list[bool]:
     """Tell which lines refuse the request: the hard ones that are over, and all soft ones where all of them are."""
+    if not any(over):
+        return [False] * len(over)
     soft = [exceeded for line, exceeded in zip(lines, over, strict=True) if _is_quota(line)]
     exhausted = bool(soft) and all(soft)
     return [
@@ -175,9 +177,8 @@ def _plan_line(
     if rule.name and rule.name in replaced:
         return Line(descriptor, match, replaced[rule.name], hits)
     soft = rule.soft or all_soft
-    if not rule.quota.count:
-        return Line(descriptor, match, hits=hits, soft=soft)
-    return Line(descriptor, match, hits=hits, soft=soft, charge=_make_charge(question, match, rule, soft, hits))
+    charge = _make_charge(question, match, rule, soft, hits) if rule.quota.count else None
+    return Line(descriptor, match, hits=hits, limited=True, soft=soft, charge=charge)
 
 
 def _make_charge(question: Question, match: Match, rule: Rule, soft: bool, hits: int) -> Charge:

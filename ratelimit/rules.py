@@ -141,11 +141,9 @@ class Rules:
         if not trail or len(trail) != len(entries) or (rule := trail[-1].rule) is None:
             return None
         key = [domain, rule.unit.name if rule.unit else ""]
-        metric = [domain]
         for (name, value), node in zip(entries, trail, strict=True):
             key += (name, node.pattern if node.shared else value)
-            metric.append(name_entry(name, _metric_value(node, value, rule)))
-        return Match(rule, tuple(key), ".".join(metric))
+        return Match(rule, tuple(key), _name_metric(domain, entries, trail, rule))
 
     def walk_tree(self, domain: str, entries: Sequence[Entry]) -> list[Node]:
         """List the nodes that the entries lead to, one an entry; shorter where an entry leads nowhere."""
@@ -208,12 +206,16 @@ def fits_wildcard(parts: Sequence[str], value: str) -> bool:
     return True
 
 
-def _metric_value(node: Node, value: str, rule: Rule) -> str:
-    """Choose what stands for a value in the metric's name.
+def _name_metric(domain: str, entries: Sequence[Entry], trail: Sequence[Node], rule: Rule) -> str:
+    """Name the metric of a match: the rule's path, with the request's own values where they are asked for.
 
-    A shared counter is one series, so its pattern stands there whatever else is asked for. Otherwise `detailed_metric`
-    of the rule and `value_to_metric` of the level name the value itself, and by default it is the value as written.
+    They are by `detailed_metric` of the rule for all levels, and by `value_to_metric` for one. A shared counter is one
+    series, so its pattern stands there whatever else is asked for.
     """
-    if not node.shared and (rule.detailed or node.counted):
-        return value
-    return node.pattern
+    if not rule.detailed and not any(node.counted for node in trail):
+        return rule.path
+    parts = [domain]
+    for (key, value), node in zip(entries, trail, strict=True):
+        told = not node.shared and (rule.detailed or node.counted)
+        parts.append(name_entry(key, value if told else node.pattern))
+    return ".".join(parts)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from model.instant import Instant
 from model.quota import Charge, LimiterUnavailable, Outcome
+from model.rpc import RpcError
 from ratelimit.judge import judge_lines
 from ratelimit.plan import (
     Counter,
@@ -21,19 +22,12 @@ from ratelimit.rules import Rules
 from ratelimit.tally import RuleTally
 from ratelimit.wire import read_question, write_answer
 
+__all__ = ["Options", "RateLimitService", "RpcError"]
+
 UNKNOWN = 2
 UNAVAILABLE = 14
 
 Outcomes = Sequence[Outcome | None]
-
-
-class RpcError(Exception):
-    """A call that is answered with a gRPC status; `code` is its number."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
 
 
 @dataclass(frozen=True, slots=True)
