@@ -8,7 +8,7 @@ one, down to the address: an empty value would put all strangers into one bucket
 import hashlib
 import ipaddress
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from authz.evidence import Evidence
 from model.snapshot import Dimension
@@ -20,8 +20,8 @@ SITE_PREFIX = 64
 def name_bucket(evidence: Evidence, per: tuple[Dimension, ...]) -> tuple[str, ...]:
     """Name the bucket of a caller: the parts of each dimension, in order."""
     parts: tuple[str, ...] = ()
-    for dimension in per:
-        parts += _VALUES[dimension](evidence)
+    for value in _values(per):
+        parts += value(evidence)
     return parts
 
 
@@ -31,11 +31,21 @@ def name_shard(evidence: Evidence, per: tuple[Dimension, ...]) -> str:
     A registered consumer's tenant follows from its client id, so the buckets of both lie together and one round trip
     reaches them; a stranger's tenant does not.
     """
-    for dimension in _SHARDS:
-        if dimension in per:
-            name = _shard_value(evidence, dimension)
-            return name or evidence.caller.client_id or site_of(evidence.request.address)
-    return evidence.route.route.id
+    dimension = _shard_dimension(per)
+    if dimension is None:
+        return evidence.route.route.id
+    name = _shard_value(evidence, dimension)
+    return name or evidence.caller.client_id or site_of(evidence.request.address)
+
+
+@cache
+def _values(per: tuple[Dimension, ...]) -> tuple[Callable[[Evidence], tuple[str, ...]], ...]:
+    return tuple(_VALUES[dimension] for dimension in per)
+
+
+@cache
+def _shard_dimension(per: tuple[Dimension, ...]) -> Dimension | None:
+    return next((dimension for dimension in _SHARDS if dimension in per), None)
 
 
 def site_of(address: str) -> str:
@@ -59,17 +69,13 @@ def _site_of_six(address: str) -> str:
 
 def _shard_value(evidence: Evidence, dimension: Dimension) -> str:
     caller, consumer = evidence.caller, evidence.consumer
-    match dimension:
-        case Dimension.TENANT:
-            return caller.tenant
-        case Dimension.ORGANISATION:
-            return caller.organisation
-        case Dimension.SUBJECT:
-            return caller.subject
-        case Dimension.ADDRESS:
-            return site_of(evidence.request.address)
-        case _:
-            return consumer.tenant if consumer is not None else ""
+    if dimension is Dimension.CLIENT or dimension is Dimension.CREDENTIAL:
+        return consumer.tenant if consumer is not None else ""
+    if dimension is Dimension.TENANT:
+        return caller.tenant
+    if dimension is Dimension.ORGANISATION:
+        return caller.organisation
+    return caller.subject if dimension is Dimension.SUBJECT else site_of(evidence.request.address)
 
 
 def _of_client(evidence: Evidence) -> tuple[str, ...]:

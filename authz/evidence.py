@@ -29,7 +29,8 @@ class Evidence:
 
     `plan` is None for a request that no route fits. `serial` names the credential without being it (a `jti`, the id of
     an API key), "" where it has no name. `issued` is when the credential was issued. `marks` are what a denylist can
-    name about it. `met` are the limits that were met, and how.
+    name about it. `charges` are what was asked of the
+    limiter, `met` the limits that were met, and how.
     """
 
     request: Request
@@ -48,6 +49,7 @@ class Evidence:
     issued: Instant | None = None
     marks: tuple[Mark, ...] = ()
     proven: str | None = None
+    charges: Sequence[Charge] = ()
     met: Sequence[tuple[Quota, Outcome]] = ()
 
     @property

@@ -29,13 +29,13 @@ def spend_quotas(evidence: Evidence) -> Answer:
     metered = _metered(evidence)
     if not metered:
         return None
-    return Spend([_charge(evidence, one) for one in metered], _judge_quotas)
+    evidence.charges = [_charge(evidence, one) for one in metered]
+    return Spend(evidence.charges, _judge_quotas)
 
 
 def _metered(evidence: Evidence) -> tuple[Metered, ...]:
-    plan = evidence.route
-    tier = evidence.tier.id if evidence.tier is not None else ""
-    return plan.metered.get(tier, plan.metered[""])
+    metered, tier = evidence.route.metered, evidence.tier
+    return metered[tier.id if tier is not None else ""]
 
 
 def _judge_flood(evidence: Evidence, outcomes: Sequence[Outcome]) -> Answer:
@@ -51,21 +51,19 @@ def _judge_flood(evidence: Evidence, outcomes: Sequence[Outcome]) -> Answer:
 
 def _judge_quotas(evidence: Evidence, outcomes: Sequence[Outcome]) -> Answer:
     """Note how it went, and refuse where an enforced quota did; a trial counts and never refuses."""
-    metered = _metered(evidence)
-    quotas = [_in_force(one.limit.quota, evidence.consumer, evidence.now) for one in metered]
-    met = list(zip(quotas, outcomes, strict=True))
-    refused = [index for index, (quota, outcome) in enumerate(met) if quota.enforced and not outcome.allowed]
-    if not refused:
-        evidence.met = met
-        return None
-    return _refuse([(metered[index], *met[index]) for index in refused], evidence.route.route.answer_fields)
+    met = [(charge.quota, outcome) for charge, outcome in zip(evidence.charges, outcomes, strict=True)]
+    for quota, outcome in met:
+        if not outcome.allowed and quota.enforced:
+            return _refuse(evidence, met)
+    evidence.met = met
+    return None
 
 
-def _refuse(refused: list[tuple[Metered, Quota, Outcome]], families: Sequence[str]) -> Deny:
+def _refuse(evidence: Evidence, met: Sequence[tuple[Quota, Outcome]]) -> Deny:
     """Describe the quota that keeps the caller waiting longest, in the fields and in the document alike (R-08)."""
-    limits = [(quota, outcome) for _, quota, outcome in refused]
-    tightest = find_tightest(limits)
-    metered, quota, outcome = refused[limits.index(tightest)]
+    limits = [one for one in met if one[0].enforced and not one[1].allowed]
+    quota, outcome = find_tightest(limits)
+    metered = next(one for one in _metered(evidence) if one.limit.quota.name == quota.name)
     wait = whole_seconds(outcome.retry_after)
     extensions: dict[str, Extension] = {
         "violated-policies": [quota.name for quota, _ in limits],
@@ -80,7 +78,7 @@ def _refuse(refused: list[tuple[Metered, Quota, Outcome]], families: Sequence[st
     return Deny(
         Reason.STREAMS_EXCEEDED if quota.concurrent else Reason.QUOTA_EXCEEDED,
         retry_after=wait,
-        answer_headers=limit_fields(limits, families),
+        answer_headers=limit_fields(limits, evidence.route.route.answer_fields),
         extensions=extensions,
     )
 
