@@ -89,10 +89,8 @@ def _write_status(written: RateLimitResponse.DescriptorStatus, status: Status) -
 
 
 def _list_fields(answer: Answer, families: Sequence[str], problems: bool) -> Fields:
-    fields = limit_fields(answer.limits, families) if answer.limits else ()
+    fields = limit_fields(answer.limits, families)
     if not answer.refused:
         return fields
-    wait = wait_seconds(answer.limits)
-    if wait is not None:
-        fields += (("retry-after", str(wait)),)
+    fields += (("retry-after", str(wait_seconds(answer.limits) or 1)),)
     return (*fields, ("content-type", MEDIA_TYPE)) if problems else fields

@@ -289,6 +289,7 @@ def test_all_faults_of_all_files_are_reported_at_once():
             "to 4294967295",
         ),
         ("domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: '5'}}]\n", "a whole number"),
+        ("domain: d\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 010}}]\n", "found '010'"),
         ("domain: d\ndescriptors: [{key: a, rate_limit: {requests_per_unit: 5}}]\n", "invalid rate limit unit ''"),
         ("domain: d\ndescriptors: [{key: a, rate_limit: {unit: unknown}}]\n", "invalid rate limit unit 'unknown'"),
         ("domain: d\ndescriptors: [{key: a, shadow_mode: maybe}]\n", "found 'maybe', expected true or false"),
