@@ -7,6 +7,7 @@ from model.instant import Instant
 from model.quota import Charge, Outcome
 from model.snapshot import Store as Settings
 from ratelimit.memory import MemoryStore
+from ratelimit.shared import SharedLimiter
 
 
 class OpenLimiter(Protocol):
@@ -80,9 +81,10 @@ def open_limiter(
     """Build the limiter for a snapshot's store; `start` it before use.
 
     `clock` reads nanoseconds since the epoch. `observe(mode, cause)` is told once of each change of mode ("shared",
-    "share") and why, never once per request.
+    "share") and why, never once per request. Raises ValueError for settings that name no store.
     """
-    del clock, observe
-    if settings.kind != "memory":
-        raise ValueError(f"unknown kind of store: {settings.kind!r}")
-    return MemoryLimiter()
+    if settings.kind == "memory":
+        return MemoryLimiter()
+    if settings.kind == "redis":
+        return SharedLimiter(settings, clock, observe)
+    raise ValueError(f"unknown kind of store: {settings.kind!r}")

@@ -71,7 +71,7 @@ class MemoryStore:
                 passes = False
         if not passes:
             return [
-                self._look(charge, now) if outcome.allowed else outcome
+                self.look(charge, now) if outcome.allowed else outcome
                 for charge, outcome in zip(charges, outcomes, strict=True)
             ]
         for identity, (state, whole) in staged.items():
@@ -88,7 +88,11 @@ class MemoryStore:
         return [self._draw(wish, now) for wish in draws]
 
     async def refund(self, charges: Sequence[Charge], now: Instant) -> None:
-        """See `ratelimit.store.Store`."""
+        """See `put_back`."""
+        self.put_back(charges, now)
+
+    def put_back(self, charges: Sequence[Charge], now: Instant) -> None:
+        """Give back what the charges took, without waiting."""
         now = self._clock.read(now)
         for charge in charges:
             entry = self._states.get(identify(charge))
@@ -99,7 +103,7 @@ class MemoryStore:
     async def peek(self, charges: Sequence[Charge], now: Instant) -> Sequence[Outcome]:
         """See `ratelimit.store.Store`."""
         now = self._clock.read(now)
-        return [self._look(charge, now) for charge in charges]
+        return [self.look(charge, now) for charge in charges]
 
     def seed(self, charge: Charge, tokens: int, now: Instant) -> None:
         """Let the bucket of a charge hold `tokens`, whatever it held before."""
@@ -115,7 +119,8 @@ class MemoryStore:
         self._keep(identity, after, now + bucket.whole_at(after, quota, now), now)
         return Drawn(granted, left, bucket.until(after, quota, 1, now), now)
 
-    def _look(self, charge: Charge, now: Instant) -> Outcome:
+    def look(self, charge: Charge, now: Instant) -> Outcome:
+        """Tell what a spend of cost 0 would say; nothing is counted."""
         entry = self._states.get(identify(charge))
         state = entry[0] if entry else None
         if charge.quota.concurrent:

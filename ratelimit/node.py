@@ -35,6 +35,29 @@ Opener = Callable[[], Awaitable[Connection]]
 Waiting = tuple[Group, "asyncio.Future[Answer]", float]
 
 
+GRACE = 3
+"""Turns of the loop past the deadline: where we were late ourselves, an answer that is already here is still read."""
+
+
+class Alarm:
+    """Ends a timeout at the deadline, but not before the loop had its turns of grace."""
+
+    def __init__(self, limit: asyncio.Timeout, deadline: float) -> None:
+        self._limit = limit
+        self._loop = asyncio.get_running_loop()
+        self._handle: asyncio.Handle = self._loop.call_at(deadline, self._ring, GRACE)
+
+    def cancel(self) -> None:
+        """Ring no more."""
+        self._handle.cancel()
+
+    def _ring(self, turns: int) -> None:
+        if turns:
+            self._handle = self._loop.call_soon(self._ring, turns - 1)
+        else:
+            self._limit.reschedule(self._loop.time())
+
+
 class Redirected(StoreAway):
     """The counter lives on another server of the cluster by now."""
 
@@ -114,17 +137,21 @@ class Node:
     async def _serve(self, batch: list[Waiting]) -> None:
         """One call for everybody in the batch, who is answered or failed when it returns."""
         try:
-            async with asyncio.timeout_at(min(deadline for _, _, deadline in batch)):
-                answers = await self._call([group for group, _, _ in batch])
-        except (OSError, RedisError, TimeoutError, StoreAway) as error:
-            cause = "no answer within the budget" if isinstance(error, TimeoutError) else name_cause(error)
-            for _, future, _ in batch:
-                settle(future, StoreAway(cause))
-            await self._lose(cause)
+            async with asyncio.timeout(None) as limit:
+                alarm = Alarm(limit, min(deadline for _, _, deadline in batch))
+                try:
+                    answers = await self._call([group for group, _, _ in batch])
+                finally:
+                    alarm.cancel()
         except asyncio.CancelledError:
             for _, future, _ in batch:
                 settle(future, StoreAway("closed"))
             raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody may be left waiting for it
+            cause = "no answer within the budget" if isinstance(error, TimeoutError) else name_cause(error)
+            for _, future, _ in batch:
+                settle(future, StoreAway(cause))
+            await self._lose(cause)
         else:
             for (_, future, _), answer in zip(batch, answers, strict=True):
                 settle(future, answer)

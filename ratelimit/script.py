@@ -26,7 +26,7 @@ LONGEST = 2**51
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What one call asks of counters that live on one shard: `verb` is spend, look, release or draw."""
+    """What one call asks of counters that live on one shard: `verb` is spend, look, refund or draw."""
 
     verb: str
     items: tuple[Charge, ...] | tuple[Draw, ...]
@@ -83,7 +83,7 @@ def decode(groups: Sequence[Group], answer: bytes) -> list[list[Outcome] | list[
         if group.verb == "draw":
             answers.append([_drawn(reply[place : place + 3], at) for place in range(position, position + 3 * size, 3)])
             position += 3 * size
-        elif group.verb == "release":
+        elif group.verb == "refund":
             answers.append([])
         else:
             answers.append([_outcome(reply[place : place + 4]) for place in range(position, position + 4 * size, 4)])

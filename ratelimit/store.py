@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from model.instant import Duration, Instant
-from model.quota import Charge, Outcome
+from model.quota import Algorithm, Charge, Outcome
 
-Identity = tuple[str, bool, str, bool, tuple[str, ...], str]
-"""Name, enforced, algorithm, concurrent, key and principal: what makes a counter, and none of a quota's numbers."""
+Identity = tuple[str, bool, bool, bool, tuple[str, ...], str]
+"""Name, enforced, window, concurrent, key and principal: what makes a counter, and none of a quota's numbers."""
 
 
 class StoreAway(Exception):
@@ -72,7 +72,9 @@ class Store(Protocol):
 def identify(charge: Charge) -> Identity:
     """Name the counter of a charge: equal names for equal counters, whatever the numbers of the quota."""
     quota = charge.quota
-    return quota.name, quota.enforced, quota.algorithm, quota.concurrent, charge.key, charge.principal
+    # not the enum itself: hashing one costs more than all the rest
+    windowed = quota.algorithm is Algorithm.WINDOW
+    return quota.name, quota.enforced, windowed, quota.concurrent, charge.key, charge.principal
 
 
 def permits(charges: Sequence[Charge], outcomes: Sequence[Outcome]) -> bool:

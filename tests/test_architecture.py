@@ -23,6 +23,7 @@ EDGE = {
     "limiter",
     "heartbeat",
     "node",
+    "shared",
     "topology",
     "cluster",
     "introspect",

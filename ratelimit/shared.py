@@ -1,0 +1,137 @@
+"""The limiter over a shared store: leases in front, the share behind, and the traffic between them and Redis.
+
+Three things run in the background, and no decision waits for any of them: drawing for hot keys, the sign of life by
+which the instances know how many they are, and the search for a server that went away.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from uuid import uuid4
+
+from model.instant import SECOND, Instant
+from model.quota import Charge, Outcome, Quota
+from model.snapshot import Store as Settings
+from ratelimit.ledger import Ledger
+from ratelimit.redis import RedisStore
+from ratelimit.store import Draw, Drawn, StoreAway
+
+PACE = 0.01
+BEAT = 1.0
+PATIENCE = 1.0
+# Instances hold places of this quota: who has not beaten for three beats is gone.
+INSTANCES = Quota("instances", 2**31, 3 * SECOND, 0, concurrent=True)
+
+
+class SharedLimiter:
+    """See `ratelimit.limiter.OpenLimiter`. `clock` reads nanoseconds since the epoch."""
+
+    def __init__(
+        self, settings: Settings, clock: Callable[[], Instant], observe: Callable[[str, str], None], name: str = ""
+    ) -> None:
+        self.store = RedisStore(settings, observe)
+        self.ledger = Ledger(self._away, self._wake)
+        self._settings = settings
+        self._clock = clock
+        self._sign = Charge(INSTANCES, ("instances",), 1, "instances", name or uuid4().hex)
+        self._work = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._resize(1)
+
+    def admit(self, charges: Sequence[Charge], now: Instant) -> Sequence[Outcome] | None:
+        """See `model.quota.Limiter`."""
+        if self._settings.leases:
+            return self.ledger.admit(charges, now)
+        if any(self._away(charge) for charge in charges):
+            return self.ledger.share.take(charges, now)
+        return None
+
+    async def spend(self, charges: Sequence[Charge], now: Instant) -> Sequence[Outcome]:
+        """See `model.quota.Limiter`; while the store is away, the share answers."""
+        if not self._settings.leases:
+            return await self._spend_plainly(charges, now)
+        asking = self.ledger.begin(charges, now)
+        try:
+            outcomes = await self.store.spend(asking.questions, now) if asking.rest else ()
+        except StoreAway:
+            return self.ledger.abandon(asking, now)
+        return self.ledger.finish(asking, outcomes, now)
+
+    async def start(self) -> None:
+        """Begin the background work, and wait a moment for the store; it may come later."""
+        await self.store.start(PATIENCE)
+        await self._beat()
+        self._tasks = [asyncio.create_task(self._draw_on()), asyncio.create_task(self._beat_on())]
+
+    async def close(self) -> None:
+        """Report what is owed, give back what is held, and end the background work."""
+        for task in self._tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        await self._draw(self.ledger.drain())
+        with suppress(StoreAway):
+            await self.store.refund([self._sign], 0)
+        await self.store.close()
+
+    async def peek(self, charges: Sequence[Charge], now: Instant) -> Sequence[Outcome]:
+        """Tell what is left of each quota by the store, or by the share while it is away; nothing is counted."""
+        try:
+            return await self.store.peek(charges, now)
+        except StoreAway:
+            return self.ledger.share.look(charges, now)
+
+    async def release(self, charges: Sequence[Charge], now: Instant) -> None:
+        """Free the holders' places. While the store is away they fall free by themselves."""
+        held = [charge for charge in charges if charge.quota.concurrent]
+        self.ledger.share.refund(held, now)
+        with suppress(StoreAway):
+            await self.store.refund(held, now)
+
+    def health(self) -> str:
+        """Name the mode in force: "shared", or "share" while a server is away."""
+        return self.store.mode or "share"
+
+    async def _spend_plainly(self, charges: Sequence[Charge], now: Instant) -> Sequence[Outcome]:
+        try:
+            return await self.store.spend(charges, now)
+        except StoreAway:
+            return self.ledger.share.take(charges, now)
+
+    def _away(self, charge: Charge) -> bool:
+        node = self.store.find(charge)
+        return node is None or node.away
+
+    def _wake(self) -> None:
+        self._work.set()
+
+    async def _draw_on(self) -> None:
+        """Draw for whatever is in use, at most once in `PACE` seconds; sleep while nothing is."""
+        while True:
+            if not len(self.ledger):
+                await self._work.wait()
+            self._work.clear()
+            wishes = self.ledger.due(self._clock())
+            if wishes:
+                drawn = await self._draw([wish for _, wish in wishes])
+                self.ledger.settle(wishes, drawn, self._clock())
+            await asyncio.sleep(PACE)
+
+    async def _draw(self, draws: Sequence[Draw]) -> Sequence[Drawn | None]:
+        return await self.store.draw(draws, 0) if draws else ()
+
+    async def _beat_on(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT)
+            await self._beat()
+
+    async def _beat(self) -> None:
+        """Show a sign of life, and count those of the others."""
+        with suppress(StoreAway):
+            (outcome,) = await self.store.spend([self._sign], 0)
+            self._resize(INSTANCES.count - outcome.remaining)
+
+    def _resize(self, instances: int) -> None:
+        self.ledger.instances = max(instances, 1)
+        share = self._settings.share
+        self.ledger.share.part = (share, 1000) if share else (1, self.ledger.instances)
