@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator, Callable, Mapping
 
 from extproc import wire
-from extproc.change import Event, Replace, Reply, answer_event
-from extproc.machine import Machine, Phase, PhaseUnexpected, State
+from extproc.change import Event, Replace, Reply, answer_event, is_last
+from extproc.machine import Machine, PhaseUnexpected, State
 from model.rpc import RpcError
-from model.snapshot import Response
+from model.snapshot import Route
 
 INVALID_ARGUMENT = 3
 INTERNAL = 13
@@ -17,11 +17,11 @@ Recorder = Callable[[Event, Reply], None]
 class ProcessorService:
     """Answers the streams of Envoy's ext_proc filter.
 
-    `policies` maps route ids to what is done to their responses; it is swapped as one attribute on reload, so that a
-    stream sees one version per event. Raises nothing but RpcError.
+    `policies` maps the ids of routes that have something to process to them; it is swapped as one attribute on reload,
+    so that a stream sees one version per event. Raises nothing but RpcError.
     """
 
-    def __init__(self, policies: Mapping[str, Response], record: Recorder) -> None:
+    def __init__(self, policies: Mapping[str, Route], record: Recorder) -> None:
         self.policies = policies
         self._record = record
 
@@ -43,7 +43,7 @@ class ProcessorService:
             machine.enter(event.phase)
             reply = answer_event(event, self.policies)
             self._record(event, reply)
-            if isinstance(reply, Replace) or event.phase is Phase.RESPONSE_HEADERS:
+            if isinstance(reply, Replace) or is_last(event, self.policies):
                 machine.end()
             return wire.write_reply(event.phase, reply)
         except (wire.EventMalformed, PhaseUnexpected) as error:

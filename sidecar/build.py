@@ -70,7 +70,9 @@ class Sidecar:
         live.ring = ring
         former, self._live, self._store = self._limiter, live, snapshot.store
         self._serve(resident, limiter)
-        self._processor.policies = {id_: route.response for id_, route in snapshot.routes.items() if route.response}
+        self._processor.policies = {
+            id_: route for id_, route in snapshot.routes.items() if route.response or route.body
+        }
         self._metrics.know(snapshot.routes)
         self.snapshot, self.loaded = snapshot, self._clock()
         if former is not limiter:

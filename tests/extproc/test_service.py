@@ -4,9 +4,11 @@ import pytest
 
 from extproc.service import ProcessorService
 from model.rpc import RpcError
-from model.snapshot import Response
+from model.snapshot import Response, Route
 from pb import ext_proc_pb2 as pb
 from tests.extproc.build import event_bytes, grpc_error
+
+ROUTE = Route("accounts", "partner", "ledger", "ledger", response=Response(problems=True))
 
 
 async def stream(*messages):
@@ -20,7 +22,7 @@ async def converse(service, *messages):
 
 @pytest.fixture
 def service():
-    return ProcessorService({"accounts": Response(problems=True)}, lambda event, reply: None)
+    return ProcessorService({"accounts": ROUTE}, lambda event, reply: None)
 
 
 async def test_each_event_gets_exactly_one_reply(service):
