@@ -135,6 +135,9 @@ def _read(der: bytes, certificate: x509.Certificate) -> Parsed:
         raise Unparsable("the serial number is not a positive integer of at most 20 octets")
     if certificate.version is not x509.Version.v3:
         raise Unparsable("not a version 3 certificate")
+    if not der.endswith(b"\x00" + certificate.signature):
+        # The parser leaves it open; a second encoding of one certificate would have another thumbprint.
+        raise Unparsable("the signature has unused bits")
     extensions = certificate.extensions
     basic = find_value(extensions, x509.BasicConstraints)
     usages = find_value(extensions, x509.ExtendedKeyUsage)

@@ -182,6 +182,15 @@ def test_a_nul_in_the_organisation_is_refused(root):
     assert outcome(leaf, root=root) is Reason.CERTIFICATE_ORGANISATION_ID
 
 
+def test_a_second_encoding_of_the_same_certificate_is_unparsable(root):
+    """Unused bits in the signature would give it another thumbprint under the same signature."""
+    leaf = pki.qwac(root)
+    signature = leaf.certificate.signature
+    text = mutated(leaf, b"\x00" + signature, b"\x01" + signature[:-1] + bytes((signature[-1] & 0xFE,)))
+    verdict = judge_certificate(read_peer(text), open_trust(pki.profile_of(root)), pki.NOW)
+    assert verdict.reason is Reason.CERTIFICATE_MALFORMED
+
+
 def test_a_repeated_extension_is_unparsable(root):
     """Which of two would count is nobody's to guess."""
     odd = x509.ObjectIdentifier("1.2.3.4")
