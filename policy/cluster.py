@@ -3,6 +3,8 @@
 from envoy_data_plane.envoy.config.cluster import v3 as cluster
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.endpoint import v3 as endpoint
+from envoy_data_plane.envoy.extensions.clusters.common.dns import v3 as dns_common
+from envoy_data_plane.envoy.extensions.clusters.dns import v3 as dns
 from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
 from envoy_data_plane.envoy.extensions.upstreams.http import v3 as protocols
 
@@ -69,24 +71,26 @@ def _cluster(
     http2: bool,
 ) -> cluster.Cluster:
     named = any(not address.numeric for address in endpoints)
-    kind = cluster.ClusterDiscoveryType.STRICT_DNS if named else cluster.ClusterDiscoveryType.STATIC
-    built = cluster.Cluster(
+    return cluster.Cluster(
         name=name,
-        type=kind,
+        type=None if named else cluster.ClusterDiscoveryType.STATIC,
+        cluster_type=_resolved() if named else None,
         connect_timeout=span(connect_timeout),
         lb_policy=cluster.ClusterLbPolicy.LEAST_REQUEST,
         load_assignment=_endpoints(name, endpoints),
         circuit_breakers=_breakers(breaker),
         typed_extension_protocol_options={_PROTOCOL_OPTIONS: pack(_protocol(idle_timeout, http2=http2))},
     )
-    if named:
-        # Records of container platforms have long lives and short truths.
-        built.dns_refresh_rate = span(5 * SECOND)
-        built.dns_failure_refresh_rate = cluster.ClusterRefreshRate(
-            base_interval=span(SECOND), max_interval=span(5 * SECOND)
-        )
-        built.dns_lookup_family = cluster.ClusterDnsLookupFamily.V4_PREFERRED
-    return built
+
+
+def _resolved() -> cluster.ClusterCustomClusterType:
+    """Resolve host names, all their addresses, anew every 5 s: records of container platforms outlive their truth."""
+    settings = dns.DnsCluster(
+        dns_refresh_rate=span(5 * SECOND),
+        dns_failure_refresh_rate=dns.DnsClusterRefreshRate(base_interval=span(SECOND), max_interval=span(5 * SECOND)),
+        dns_lookup_family=dns_common.DnsLookupFamily.V4_PREFERRED,
+    )
+    return cluster.ClusterCustomClusterType(name="envoy.clusters.dns", typed_config=pack(settings))
 
 
 def _endpoints(name: str, endpoints: tuple[Address, ...]) -> endpoint.ClusterLoadAssignment:

@@ -136,7 +136,8 @@ def _tell(tree: Tree, error: dict[str, Any]) -> Fault:
         return tree.fault(path, f"the unknown key {show_value(str(path[-1]))}", f"one of {known}", key=True)
     words = _WORDS.get(kind)
     expected = words.format(**error.get("ctx", {})) if words else error["msg"]
-    return tree.fault(path, show_value(error["input"]), expected, key=error["loc"][-1:] == ("[key]",))
+    found = error.get("ctx", {}).get("found") or show_value(error["input"])
+    return tree.fault(path, found, expected, key=error["loc"][-1:] == ("[key]",))
 
 
 def _known_keys(path: Where) -> list[str]:

@@ -24,8 +24,8 @@ def check_routes(document: Document, known: dict[str, frozenset[str]]) -> Findin
         yield from _check_upstream(where, route, document)
         shadow = find_shadow(document.routes, index)
         if shadow is not None and shadow[0].id != route.id:
-            found = f"a route that never gets {shadow[1]}"
-            yield Finding((*where, "match"), found, f"a match that the earlier route {shadow[0].id!r} does not take")
+            found = f"a match of which the earlier route {shadow[0].id!r} takes {shadow[1]}"
+            yield Finding((*where, "match"), found, "a match of its own, or a place before that route")
         yield from _check_openness(where, route, document)
 
 

@@ -15,7 +15,7 @@ def find_shadow(routes: Sequence[Route], index: int) -> tuple[Route, str] | None
         if earlier.plane != route.plane:
             continue
         if covers(earlier.match, route.match):
-            return earlier, "all its requests"
+            return earlier, "all requests"
         common = set(earlier.match.methods) & set(route.match.methods)
         if common and earlier.match.place == route.match.place:
             return earlier, " and ".join(sorted(common))

@@ -31,7 +31,8 @@ class Match(Shape):
     @model_validator(mode="after")
     def _one_path(self) -> Self:
         if (self.path is None) == (self.prefix is None):
-            raise PydanticCustomError("expected", "{words}", {"words": "exactly one of path and prefix"})
+            found = "neither path nor prefix" if self.path is None else "both path and prefix"
+            raise PydanticCustomError("expected", "{words}", {"words": "exactly one of them", "found": found})
         return self
 
     @property

@@ -40,9 +40,11 @@ class Tree:
         known = path
         while known and known not in self.values:
             known = known[:-1]
-        line, column = self.keys.get(path, (0, 0)) if key else (0, 0)
-        if not line:
-            line, column = self.values.get(known, (1, 1))
+        line, column = self.values.get(known, (1, 1))
+        name = self.keys.get(known)
+        if name is not None and (key or name[0] != line):
+            # A block below its key is found by the key.
+            line, column = name
         return Fault(self.file, line, column, write_path(path), found, expected)
 
 

