@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from model.instant import DAY
 from model.quota import Algorithm
-from ratelimit.rules import PERIODS, Node, Unit, fits_wildcard, make_quota
+from ratelimit.rules import PERIODS, Node, Rule, Rules, Unit, fits_wildcard, make_quota
 from tests.ratelimit.asking import rules
 
 EDGE = rules("""
@@ -152,6 +152,46 @@ def test_a_threshold_is_shared_at_its_own_level_only():
     one = key(SHARED, ("tenant", "t1prod"), ("resource", "a"))
     assert one == key(SHARED, ("tenant", "t2prod"), ("resource", "a"))
     assert one != key(SHARED, ("tenant", "t1prod"), ("resource", "b"))
+
+
+# Trees of three keys, values and wildcards, two levels deep, as (key, value) -> limit or None, and what is below.
+_KEYS = st.sampled_from(["a", "b"])
+_VALUES = st.sampled_from(["", "x", "xy", "x*", "*y", "*"])
+_LEAVES = st.dictionaries(st.tuples(_KEYS, _VALUES), st.booleans(), max_size=5)
+_TREES = st.dictionaries(st.tuples(_KEYS, _VALUES), st.tuples(st.booleans(), _LEAVES), max_size=6)
+_ENTRY = st.tuples(_KEYS, st.sampled_from(["", "x", "xy", "zy", "q"]))
+
+
+def choose(level: dict, entry: tuple[str, str]):
+    """The reference's order in one line each: exact, first wildcard that fits, key alone."""
+    key, value = entry
+    if value and (key, value) in level:
+        return key, value
+    for other, pattern in level:
+        if other == key and "*" in pattern and fnmatch.fnmatchcase(value, pattern):
+            return other, pattern
+    return (key, "") if (key, "") in level else None
+
+
+@given(_TREES, st.lists(_ENTRY, min_size=1, max_size=3))
+def test_any_descriptor_finds_in_any_tree_what_the_written_order_says(tree, entries):
+    root = Node("d")
+    for (key_, value), (limited, leaves) in tree.items():
+        child = root.add_child(key_, value)
+        child.rule = Rule("1", make_quota(f"{key_}={value}", 1, Unit.DAY)) if limited else None
+        for (below, leaf), also in leaves.items():
+            node = child.add_child(below, leaf)
+            node.rule = Rule("2", make_quota(f"{key_}={value}/{below}={leaf}", 1, Unit.DAY)) if also else None
+    expected = None
+    first = choose(tree, entries[0])
+    if first is not None and len(entries) == 1 and tree[first][0]:
+        expected = "{}={}".format(*first)
+    if first is not None and len(entries) == 2:
+        second = choose(tree[first][1], entries[1])
+        if second is not None and tree[first][1][second]:
+            expected = "{}={}/{}={}".format(*first, *second)
+    match = Rules({"d": root}).find_match("d", entries)
+    assert (match and match.rule.quota.name) == expected
 
 
 METRICS = rules("""

@@ -186,6 +186,14 @@ async def test_r_01_a_huge_number_of_hits_is_refused_and_leaves_the_limit_as_it_
     assert await asked.codes(11, "basic", [("ten", "x")]) == [OK] * 10 + [OVER]
 
 
+async def test_r_01_the_largest_number_that_the_wire_can_carry_is_refused_and_harms_nothing():
+    asked = Asked(BASIC)
+    question = request("basic", [("ten", "x")])
+    question.descriptors[0].hits_addend.value = 2**64 - 1
+    assert (await asked(question)).overall_code == OVER
+    assert remaining(await asked.ask("basic", [("ten", "x")])) == [9]
+
+
 async def test_r_01_zero_hits_of_a_descriptor_look_and_count_nothing():
     asked = Asked(BASIC)
     for _ in range(20):
