@@ -75,7 +75,6 @@ class Reason(StrEnum):
     PROOF_MISSING = "proof-missing"
     PROOF_INVALID = "proof-invalid"
     PROOF_REPLAYED = "proof-replayed"
-    PROOF_NONCE = "proof-nonce"
     API_KEY_UNKNOWN = "api-key-unknown"
     API_KEY_EXPIRED = "api-key-expired"
     CLIENT_UNKNOWN = "client-unknown"
@@ -247,7 +246,6 @@ _ROWS: dict[Reason, Row] = {
     Reason.PROOF_MISSING: _token("The token needs a DPoP proof.", "TOKEN_INVALID", "invalid_dpop_proof"),
     Reason.PROOF_INVALID: _token("The DPoP proof does not hold.", "TOKEN_INVALID", "invalid_dpop_proof"),
     Reason.PROOF_REPLAYED: _token("The DPoP proof does not hold.", error="invalid_dpop_proof", slug="proof-invalid"),
-    Reason.PROOF_NONCE: _token("The DPoP proof needs a nonce of this server.", "TOKEN_INVALID", "use_dpop_nonce"),
     Reason.API_KEY_UNKNOWN: Row(
         401,
         "Credential refused",

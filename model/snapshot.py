@@ -69,10 +69,24 @@ class Tier:
 
 
 @dataclass(frozen=True, slots=True)
+class Assertion:
+    """How a consumer signs for itself (RFC 7523): `jwks` holds its keys, the rest is what its assertions may do.
+
+    `jwks` is a URL as of `Issuer`. An assertion grants what stands here and nothing that it says of itself.
+    """
+
+    jwks: str
+    algorithms: tuple[str, ...] = ("EdDSA", "Ed25519", "ES256", "PS256")
+    scopes: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Consumer:
     """A registered client of the gateway.
 
     `organisations` are organizationIdentifiers (2.5.4.97) of the certificates it may come with; empty: any.
+    `assertion` None: it cannot sign for itself.
     """
 
     client_id: str
@@ -80,6 +94,7 @@ class Consumer:
     tenant: str = ""
     organisations: tuple[str, ...] = ()
     overrides: tuple[Override, ...] = ()
+    assertion: Assertion | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +128,11 @@ class Issuer:
 
 @dataclass(frozen=True, slots=True)
 class Introspection:
-    """An RFC 7662 endpoint for opaque tokens. `secret` names an environment variable or a file, never the secret."""
+    """An RFC 7662 endpoint for opaque tokens. `secret` names an environment variable or a file, never the secret.
+
+    `cache` is how long an answer serves without a question, `max_stale` how long beyond that it serves routes that
+    read while the endpoint is away.
+    """
 
     id: str
     endpoint: str
@@ -122,6 +141,7 @@ class Introspection:
     audiences: tuple[str, ...] = ()
     cache: Duration = 30 * SECOND
     negative_cache: Duration = 5 * SECOND
+    max_stale: Duration = 5 * MINUTE
     tier: str | None = None
 
 
@@ -154,7 +174,8 @@ class CertificateProfile:
 class Plane:
     """A listener with its own client certificates and accepted credentials.
 
-    `origin` is the external scheme and authority ("https://api.example") from which a DPoP `htu` is built.
+    `origin` is the external scheme and authority ("https://api.example") from which a DPoP `htu` is built, and the
+    audience of assertions. `introspection` is the id of the endpoint that knows its opaque tokens.
     """
 
     id: str
@@ -164,6 +185,7 @@ class Plane:
     realm: str = "wardgate"
     flood: Limit | None = None
     anonymous_tier: str = ""
+    introspection: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +296,18 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class Revocation:
+    """Where revocations come from: a feed in Redis (None: no feed) and files.
+
+    `max_age` is how old the feed's last word may be before routes that write refuse (503); None: however old.
+    """
+
+    feed: Store | None = None
+    files: tuple[str, ...] = ()
+    max_age: Duration | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """All that the services decide from, of one version of one gateway document.
 
@@ -294,4 +328,4 @@ class Snapshot:
     unlabelled: str | None = None
     remove_headers: tuple[str, ...] = ()
     api_keys: tuple[str, ...] = ()
-    denylist: tuple[str, ...] = ()
+    revocation: Revocation = Revocation()

@@ -56,6 +56,14 @@ class Store(Shape):
     share: Annotated[Whole, Field(le=1000)] = 0
 
 
+class Revocation(Shape):
+    """Where revocations come from (see `model.snapshot.Revocation`). `redis` is `store`, or an address of its own."""
+
+    redis: Text | None = None
+    files: tuple[File, ...] = ()
+    max_age: Duration | None = None
+
+
 def _spell_out(value: object) -> object:
     if value == "memory":
         return {"kind": "memory"}
@@ -113,7 +121,7 @@ class Document(Shape):
     unlabelled: Name | None = None
     identity_headers: tuple[HeaderName, ...] = IDENTITY_HEADERS
     api_keys: tuple[File, ...] = ()
-    denylist: tuple[File, ...] = ()
+    revocation: Revocation = Revocation()
 
     _folder: Path = PrivateAttr(default=Path())
     _contents: dict[str, bytes] = PrivateAttr(default_factory=dict)

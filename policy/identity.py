@@ -61,6 +61,7 @@ class Introspection(Shape):
     audiences: tuple[Text, ...] = ()
     cache: Duration = 30 * SECOND
     negative_cache: Duration = 5 * SECOND
+    max_stale: Duration = 5 * MINUTE
     tier: Name | None = None
 
 
@@ -80,6 +81,15 @@ class Override(Shape):
     until: When | None = None
 
 
+class Assertion(Shape):
+    """How a consumer signs for itself, and what it may do then (see `model.snapshot.Assertion`)."""
+
+    jwks: Text
+    algorithms: Annotated[tuple[Text, ...], Field(min_length=1)] = ("EdDSA", "Ed25519", "ES256", "PS256")
+    scopes: tuple[Text, ...] = ()
+    roles: tuple[Text, ...] = ()
+
+
 class Consumer(Shape):
     """A registered client, by its client id. `organisations` bind it to certificates with these identifiers."""
 
@@ -87,3 +97,4 @@ class Consumer(Shape):
     tenant: str = ""
     organisations: tuple[Text, ...] = ()
     overrides: tuple[Override, ...] = ()
+    assertion: Assertion | None = None

@@ -1,8 +1,10 @@
 """Routes held against each other, their planes and their upstreams."""
 
+from model.snapshot import Kind
 from policy.finding import Finding, Findings, one_of
 from policy.gateway import IDENTITY_PREFIXES, Document
 from policy.overlap import find_shadow, is_template
+from policy.plane import Plane
 from policy.route import Route
 from policy.tree import Where
 
@@ -72,16 +74,25 @@ def _check_upstream(where: Where, route: Route, document: Document) -> Findings:
     plane = document.planes.get(route.plane)
     if plane is None:
         return
-    extra = [kind for kind in route.credentials if kind not in plane.credentials]
-    if extra:
-        expected = one_of([kind.value for kind in plane.credentials])
-        yield Finding((*where, "credentials"), f"{extra[0].value}, which the plane does not accept", expected)
+    yield from _check_kinds(where, route, plane)
     profile = plane.client_certificate.profile if plane.client_certificate is not None else "mtls"
     if route.require.psd2_roles and profile == "mtls":
         below = ("planes", route.plane, "client_certificate")
         found = f"PSD2 roles on the plane {route.plane!r}, whose clients show no PSD2 certificate"
         expected = "a plane with the profile qwac-psd2 or obwac"
         yield Finding((*where, "require", "psd2_roles"), found, expected, counterpart=below)
+
+
+def _check_kinds(where: Where, route: Route, plane: Plane) -> Findings:
+    """Find credentials that the plane does not accept. `none` is one of them unless the route names who may come."""
+    for kind in route.credentials:
+        if kind in plane.credentials or (kind is Kind.NONE and route.require.networks):
+            continue
+        expected = one_of([kind.value for kind in plane.credentials])
+        if kind is Kind.NONE:
+            expected += "; or require.networks beside it, for callers that are known by their address"
+        yield Finding((*where, "credentials"), f"{kind.value}, which the plane does not accept", expected)
+        return
 
 
 def _check_openness(where: Where, route: Route, document: Document) -> Findings:

@@ -66,5 +66,6 @@ class Plane(Shape):
     request_id: Literal["generate", "preserve"] = "generate"
     credentials: Annotated[tuple[Kind, ...], Field(min_length=1)]
     anonymous_tier: Name | None = None
+    introspection: Name | None = None
     flood: LimitEntry | None = None
     cors: Cors | None = None

@@ -53,6 +53,11 @@ def _check_credentials(where: Where, plane: Plane, document: Document) -> Findin
         Kind.JWT: (document.issuers, "an issuer", ("issuers",)),
         Kind.OPAQUE: (document.introspections, "an introspection endpoint", ("introspections",)),
         Kind.API_KEY: (document.api_keys, "a file in api_keys", ("api_keys",)),
+        Kind.ASSERTION: (
+            any(consumer.assertion is not None for consumer in document.consumers.values()),
+            "a consumer with an assertion section",
+            ("consumers",),
+        ),
         Kind.CERTIFICATE: (plane.client_certificate, "a client_certificate section", (*where, "client_certificate")),
     }
     for kind in plane.credentials:
@@ -60,6 +65,22 @@ def _check_credentials(where: Where, plane: Plane, document: Document) -> Findin
         if not there:
             found = f"{kind.value} without {what}"
             yield Finding(accepted, found, f"{what} to recognise it by", counterpart=counterpart)
+
+    if Kind.ASSERTION in plane.credentials and plane.origin is None:
+        found = "assertion without an origin that assertions can be made out to"
+        yield Finding(accepted, found, "origin beside it", counterpart=(*where, "origin"))
+    yield from _check_endpoint(where, plane, document)
+
+
+def _check_endpoint(where: Where, plane: Plane, document: Document) -> Findings:
+    """Find planes of which it cannot be told who knows their opaque tokens."""
+    names = [*document.introspections]
+    if plane.introspection is not None and plane.introspection not in names:
+        yield Finding(
+            (*where, "introspection"), f"the unknown introspection endpoint {plane.introspection!r}", one_of(names)
+        )
+    if Kind.OPAQUE in plane.credentials and plane.introspection is None and len(names) > 1:
+        yield Finding((*where, "credentials"), "opaque with several introspection endpoints", "introspection beside it")
 
 
 def check_tiers(document: Document, known: dict[str, frozenset[str]]) -> Findings:
@@ -108,10 +129,23 @@ def check_issuers(document: Document) -> Findings:
         if not _is_safe(issuer.jwks, insecure=issuer.insecure_jwks):
             expected = "an https: or file: address, an http: address of this machine, or insecure_jwks: true"
             yield Finding((*where, "jwks"), repr(issuer.jwks), expected)
+    for name, consumer in document.consumers.items():
+        yield from _check_assertion(("consumers", name, "assertion"), consumer)
     for name, point in document.introspections.items():
         if not _is_safe(point.endpoint, insecure=False):
             expected = "an https: address, or an http: address of this machine"
             yield Finding(("introspections", name, "endpoint"), repr(point.endpoint), expected)
+
+
+def _check_assertion(where: Where, consumer: Consumer) -> Findings:
+    if consumer.assertion is None:
+        return
+    weak = [algorithm for algorithm in consumer.assertion.algorithms if algorithm not in ALGORITHMS]
+    if weak:
+        yield Finding((*where, "algorithms"), repr(weak[0]), one_of([*ALGORITHMS]))
+    if not _is_safe(consumer.assertion.jwks, insecure=False):
+        expected = "an https: or file: address, or an http: address of this machine"
+        yield Finding((*where, "jwks"), repr(consumer.assertion.jwks), expected)
 
 
 def _is_safe(url: str, *, insecure: bool) -> bool:
@@ -153,6 +187,7 @@ def check_rest(document: Document) -> Findings:
         expected = one_of([route.id for route in document.routes])
         yield Finding(("unlabelled",), f"the unknown route {document.unlabelled!r}", expected)
     yield from _check_store(document)
+    yield from _check_revocation(document)
 
 
 def _check_store(document: Document) -> Findings:
@@ -162,8 +197,23 @@ def _check_store(document: Document) -> Findings:
     if store.topology == "sentinel" and not store.service:
         yield Finding(("store", "topology"), "sentinel without the name of its service", "service beside it")
     for index, url in enumerate(store.urls):
-        scheme, separator, rest = url.partition("://")
-        if not separator or scheme not in _SCHEMES:
-            yield Finding(("store", "urls", index), repr(url.rpartition("@")[2]), "redis://, rediss:// or unix://")
-        elif "@" in rest:
-            yield Finding(("store", "urls", index), "an address with a password", "password: env:NAME or file:PATH")
+        yield from _check_address(("store", "urls", index), url)
+
+
+def _check_address(where: Where, url: str) -> Findings:
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme not in _SCHEMES:
+        yield Finding(where, repr(url.rpartition("@")[2]), "redis://, rediss:// or unix://")
+    elif "@" in rest:
+        yield Finding(where, "an address with a password", "password: env:NAME or file:PATH")
+
+
+def _check_revocation(document: Document) -> Findings:
+    settings, where = document.revocation, ("revocation", "redis")
+    if settings.redis == "store":
+        if document.store.kind != "redis" or document.store.topology == "cluster":
+            yield Finding(where, "store, which is no single Redis or Sentinel", "a redis:// address")
+    elif settings.redis is not None:
+        yield from _check_address(where, settings.redis)
+    if settings.max_age is not None and settings.redis is None:
+        yield Finding(("revocation", "max_age"), "an age without a feed that could have it", "redis beside it")

@@ -39,7 +39,7 @@ def compile_snapshot(document: Document) -> model.Snapshot:
         unlabelled=document.unlabelled,
         remove_headers=document.identity_headers,
         api_keys=tuple(map(document.file, document.api_keys)),
-        denylist=tuple(map(document.file, document.denylist)),
+        revocation=_revocation(document),
     )
     return replace(snapshot, version=hashlib.sha256(dump_snapshot(snapshot)).hexdigest())
 
@@ -59,6 +59,7 @@ def _plane(name: str, plane: Plane, document: Document) -> model.Plane:
         realm=plane.realm,
         flood=_limit("flood", plane.flood) if plane.flood is not None else None,
         anonymous_tier=plane.anonymous_tier or "",
+        introspection=plane.introspection or next(iter(document.introspections), ""),
     )
 
 
@@ -110,7 +111,8 @@ def _quota(name: str, rate: Rate, *, enforced: bool = True) -> Quota:
 
 def _consumer(name: str, consumer: Consumer) -> model.Consumer:
     overrides = tuple(map(_override, consumer.overrides))
-    return model.Consumer(name, consumer.tier, consumer.tenant, consumer.organisations, overrides)
+    assertion = model.Assertion(**consumer.assertion.model_dump()) if consumer.assertion is not None else None
+    return model.Consumer(name, consumer.tier, consumer.tenant, consumer.organisations, overrides, assertion)
 
 
 def _override(override: Override) -> model.Override:
@@ -128,3 +130,14 @@ def _store(document: Document) -> model.Store:
         name: document.file(name_) if (name_ := getattr(store, name)) else "" for name in ("ca", "certificate", "key")
     }
     return model.Store(**{**store.model_dump(), **files})
+
+
+def _revocation(document: Document) -> model.Revocation:
+    """Compile where revocations come from; `redis: store` is the Redis in which limits are counted."""
+    settings = document.revocation
+    feed = None
+    if settings.redis is not None:
+        feed = _store(document)
+        if settings.redis != "store":
+            feed = model.Store(kind="redis", urls=(settings.redis,), prefix=feed.prefix)
+    return model.Revocation(feed, tuple(map(document.file, settings.files)), settings.max_age)
