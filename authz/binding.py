@@ -37,7 +37,7 @@ def check_client(evidence: Evidence) -> Answer:
     stolen token is then worth nothing without the partner's key.
     """
     consumer = evidence.consumer
-    if consumer is None or not consumer.organisations or evidence.route.plane.certificate is None:
+    if consumer is None or not consumer.organisations or evidence.plan.plane.certificate is None:
         return None
     identity = evidence.identity
     if identity is None or identity.organisation not in consumer.organisations:
@@ -48,7 +48,7 @@ def check_client(evidence: Evidence) -> Answer:
 def _judge_unbound(evidence: Evidence) -> Answer:
     kind = evidence.credential.kind if evidence.credential is not None else Kind.NONE
     bound = kind in (Kind.NONE, Kind.CERTIFICATE)
-    return Deny(Reason.TOKEN_UNBOUND) if evidence.route.route.requirement.bound and not bound else None
+    return Deny(Reason.TOKEN_UNBOUND) if evidence.plan.route.requirement.bound and not bound else None
 
 
 def _holds_certificate(evidence: Evidence, thumbprint: str) -> bool:

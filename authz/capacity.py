@@ -31,7 +31,7 @@ def shed_tier(evidence: Evidence) -> Answer:
 
 def spare_upstream(evidence: Evidence) -> Answer:
     """Refuse at once what would only wait for an upstream whose breaker is open."""
-    if evidence.route.route.upstream in evidence.resident.live.resting:
+    if evidence.plan.route.upstream in evidence.resident.live.resting:
         return Deny(Reason.UPSTREAM_BREAKER_OPEN)
     return None
 

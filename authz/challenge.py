@@ -23,10 +23,10 @@ _SCHEMES: dict[Kind, str] = {
 _PROOF_ERRORS = ("invalid_dpop_proof", "use_dpop_nonce")
 
 
-def write_challenges(reason: Reason, plan: Plan | None) -> tuple[str, ...]:
+def write_challenges(reason: Reason, plan: Plan) -> tuple[str, ...]:
     """Write the challenges of a refusal, one header field each; () where the status asks for none."""
     row = TABLE[reason]
-    if plan is None or (row.status != 401 and row.challenge is None):
+    if row.status != 401 and row.challenge is None:
         return ()
     realm = _quote(plan.plane.realm)
     error = row.challenge or ""

@@ -25,10 +25,10 @@ _SIGNATURE = 86
 
 def mint_context(evidence: Evidence) -> str:
     """Mint the context of a request, or take the one that was minted for the same caller in this second."""
-    if evidence.route.route.context_per_request:
+    if evidence.plan.route.context_per_request:
         return _sign(evidence, describe_caller(evidence) | describe_request(evidence))
     credential = evidence.credential
-    key = (credential.text if credential is not None else "", evidence.request.certificate, evidence.route.route.id)
+    key = (credential.text if credential is not None else "", evidence.request.certificate, evidence.plan.route.id)
     second = evidence.now // SECOND
     contexts = evidence.resident.contexts
     minted = contexts.get(key)
@@ -46,10 +46,10 @@ def describe_caller(evidence: Evidence) -> Members:
     issued = evidence.now // SECOND
     members: Members = {
         "iss": settings.issuer,
-        "aud": evidence.route.route.audience,
+        "aud": evidence.plan.route.audience,
         "iat": issued,
         "exp": issued + settings.lifetime // SECOND,
-        "route": evidence.route.route.id,
+        "route": evidence.plan.route.id,
         "kind": caller.kind,
         "client_id": caller.client_id,
         "tier": caller.tier,

@@ -7,7 +7,7 @@ choosing one would let two readers of the same request choose differently.
 from urllib.parse import unquote_plus
 
 from authz.evidence import Answer, Credential, Evidence
-from authz.plan import CREDENTIAL_QUERY, Plan
+from authz.plan import CREDENTIAL_QUERY, NOWHERE, Plan
 from model.reason import Reason
 from model.request import Request
 from model.snapshot import Kind
@@ -19,14 +19,14 @@ _IN_QUERY = "A credential in the query is not accepted here."
 
 def find_route(evidence: Evidence) -> Answer:
     """Refuse a request that no route of the snapshot fits: Envoy's route id is unknown, or there is none."""
-    if evidence.plan is not None:
+    if evidence.plan is not NOWHERE:
         return None
     return Deny(Reason.ROUTE_UNLABELLED if evidence.request.route is None else Reason.ROUTE_UNKNOWN)
 
 
 def find_credential(evidence: Evidence) -> Answer:
     """Find the credential and note it in the evidence."""
-    found = read_credential(evidence.request, evidence.route)
+    found = read_credential(evidence.request, evidence.plan)
     if isinstance(found, Deny):
         return found
     evidence.credential = found

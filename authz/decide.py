@@ -46,9 +46,9 @@ def decide(evidence: Evidence) -> Generator[Ask, Reply, Verdict]:
     """Judge a request. Yields asks, is sent replies, and returns the verdict."""
     for step in STEPS:
         answer = step(evidence)
-        while answer is not None and not isinstance(answer, Allow | Deny):
+        while isinstance(answer, Ask):
             reply = yield answer
-            answer = reply if isinstance(reply, Deny) else answer.then(evidence, reply)  # type: ignore[arg-type]  # each ask is sent what it asked for
+            answer = reply if isinstance(reply, Deny) else answer.then(evidence, reply)
         if answer is not None:
             return complete_verdict(evidence, answer)
     raise AssertionError("the last step neither allowed nor refused")

@@ -33,7 +33,7 @@ def name_shard(evidence: Evidence, per: tuple[Dimension, ...]) -> str:
     """
     dimension = _shard_dimension(per)
     if dimension is None:
-        return evidence.route.route.id
+        return evidence.plan.route.id
     name = _shard_value(evidence, dimension)
     return name or evidence.caller.client_id or site_of(evidence.request.address)
 
@@ -119,7 +119,7 @@ def _of_address(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _of_route(evidence: Evidence) -> tuple[str, ...]:
-    return ("route", evidence.route.route.id)
+    return ("route", evidence.plan.route.id)
 
 
 _VALUES: dict[Dimension, Callable[[Evidence], tuple[str, ...]]] = {

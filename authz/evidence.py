@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from authz.certificate import Identity
-from authz.plan import Plan
-from authz.resident import Mark, Resident
+from authz.plan import NOWHERE, Plan
+from authz.resident import Mark, Resident, Verified
 from authz.token import Claims
 from model.instant import Instant
 from model.quota import Charge, Outcome, Quota
@@ -27,16 +28,16 @@ class Credential:
 class Evidence:
     """The facts, in the order in which the steps find them.
 
-    `plan` is None for a request that no route fits. `serial` names the credential without being it (a `jti`, the id of
-    an API key), "" where it has no name. `issued` is when the credential was issued. `marks` are what a denylist can
-    name about it. `charges` are what was asked of the
-    limiter, `met` the limits that were met, and how.
+    `plan` is NOWHERE for a request that no route fits. `serial` names the credential without being it (a `jti`, the
+    id of an API key), "" where it has no name. `issued` is when the credential was issued. `marks` are what a denylist
+    can name about it. `verified` is what is remembered of a token. `proven` is the thumbprint of the key whose DPoP
+    proof held. `charges` are what was asked of the limiter, `met` the limits that were met, and how.
     """
 
     request: Request
     resident: Resident
     now: Instant
-    plan: Plan | None
+    plan: Plan
     credential: Credential | None = None
     identity: Identity | None = None
     claims: Claims | None = None
@@ -49,36 +50,35 @@ class Evidence:
     issued: Instant | None = None
     marks: tuple[Mark, ...] = ()
     proven: str | None = None
+    verified: Verified | None = None
     charges: Sequence[Charge] = ()
     met: Sequence[tuple[Quota, Outcome]] = ()
 
-    @property
-    def route(self) -> Plan:
-        """The plan; every step after the one that finds the route may rely on it."""
-        if self.plan is None:
-            raise LookupError("a step before the route was found asked for it")
-        return self.plan
+
+@dataclass(slots=True)
+class Ask:
+    """What only the outside can tell. `then` takes the reply and answers as a step does.
+
+    Where the reply cannot be had it is a Deny, which ends the decision without `then`.
+    """
+
+    then: "Callable[[Evidence, Any], Answer]"
 
 
 @dataclass(slots=True)
-class Spend:
-    """Ask the limiter for room. `then` takes the outcomes, in the order of the charges."""
+class Spend(Ask):
+    """Ask the limiter for room. The reply is the outcomes, in the order of the charges."""
 
     charges: Sequence[Charge]
-    then: "Callable[[Evidence, Sequence[Outcome]], Answer]"
 
 
 @dataclass(slots=True)
-class WantKey:
-    """Ask for an issuer's keys once more. `then` takes whether they changed."""
+class WantKey(Ask):
+    """Ask for an issuer's keys once more. The reply is whether they changed."""
 
     issuer_id: str
     kid: str
-    then: "Callable[[Evidence, bool], Answer]"
 
-
-Ask = Spend | WantKey
-"""What only the outside can tell. Where it cannot be had, the reply is a Deny, and the decision ends with it."""
 
 Answer = Verdict | Ask | None
 """What a step says: go on, stop, or ask."""
@@ -89,5 +89,5 @@ Step = Callable[[Evidence], Answer]
 def open_evidence(request: Request, resident: Resident) -> Evidence:
     """Start with what the request itself says. A route id that is not there is the one the document names for that."""
     route = request.route if request.route is not None else resident.snapshot.unlabelled
-    plan = resident.plans.get(route) if route is not None else None
+    plan = resident.plans.get(route, NOWHERE) if route is not None else NOWHERE
     return Evidence(request, resident, request.received, plan)

@@ -6,7 +6,7 @@ What is resident is tried first, without waiting. A dependency that fails become
 from collections.abc import Sequence
 
 from authz.decide import Reply, decide
-from authz.evidence import Ask, Spend, open_evidence
+from authz.evidence import Ask, Spend, WantKey, open_evidence
 from authz.resident import Resident
 from model.instant import Instant
 from model.quota import Charge, Limiter, LimiterUnavailable
@@ -21,17 +21,21 @@ async def gather_verdict(request: Request, resident: Resident, limiter: Limiter)
     try:
         ask = next(decision)
         while True:
-            ask = decision.send(await _perform(ask, resident, limiter, request.received))
+            outcomes = limiter.admit(ask.charges, request.received) if isinstance(ask, Spend) else None
+            reply = await _perform(ask, resident, limiter, request.received) if outcomes is None else outcomes
+            ask = decision.send(reply)
     except StopIteration as end:
         verdict: Verdict = end.value
         return verdict
 
 
 async def _perform(ask: Ask, resident: Resident, limiter: Limiter, now: Instant) -> Reply:
-    if isinstance(ask, Spend):
-        outcomes = limiter.admit(ask.charges, now)
-        return outcomes if outcomes is not None else await _spend(ask.charges, limiter, now)
-    return await resident.live.keys.want(ask.issuer_id, ask.kid)
+    match ask:
+        case Spend():
+            return await _spend(ask.charges, limiter, now)
+        case WantKey():
+            return await resident.live.keys.want(ask.issuer_id, ask.kid)
+    raise TypeError(f"nothing performs {type(ask).__name__}")
 
 
 async def _spend(charges: Sequence[Charge], limiter: Limiter, now: Instant) -> Reply:

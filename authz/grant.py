@@ -9,7 +9,7 @@ from model.verdict import Allow
 
 def grant_request(evidence: Evidence) -> Answer:
     """Allow the request, with its caller context, without its credentials and without anything a client may not say."""
-    plan = evidence.route
+    plan = evidence.plan
     route = plan.route
     request = evidence.request
     remove = plan.remove

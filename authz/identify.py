@@ -13,7 +13,7 @@ from model.verdict import Caller, Deny
 
 def check_certificate(evidence: Evidence) -> Answer:
     """Judge the client certificate by the plane's profile; one that is presented must hold, asked for or not."""
-    plane = evidence.route.plane
+    plane = evidence.plan.plane
     text = evidence.request.certificate
     if plane.certificate is None:
         return None
@@ -44,7 +44,7 @@ def check_credential(evidence: Evidence) -> Answer:
 
 def identify_nobody(evidence: Evidence) -> Answer:
     """Let the caller be anonymous, in the tier that the plane gives to such."""
-    tier = evidence.route.plane.anonymous_tier
+    tier = evidence.plan.plane.anonymous_tier
     evidence.tier = evidence.resident.snapshot.tiers.get(tier)
     evidence.caller.tier = tier
     return None
@@ -97,7 +97,7 @@ def identify_token(evidence: Evidence) -> Answer:
         resident.tokens.drop(text)
     claims = verify_token(text, resident.live.keys.trust, evidence.now)
     if isinstance(claims, UnknownKey):
-        return WantKey(claims.issuer_id, claims.kid, _verify_again)
+        return WantKey(_verify_again, claims.issuer_id, claims.kid)
     return claims if isinstance(claims, Deny) else _accept(evidence, text, claims)
 
 
@@ -123,7 +123,7 @@ def _recall(evidence: Evidence, verified: Verified, trusted: Trusted) -> Answer:
     Where the issuer has been out of reach for longer than its keys may be used, reads pass on what was verified
     before, and writes do not (DESIGN section 7).
     """
-    if evidence.now >= trusted.until and evidence.route.route.access is not Access.READ:
+    if evidence.now >= trusted.until and evidence.plan.route.access is not Access.READ:
         return Deny(Reason.IDENTITY_UNAVAILABLE)
     refusal = judge_times(verified.claims, trusted.issuer, evidence.now)
     if refusal is not None:
@@ -172,6 +172,7 @@ def _marks(claims: Claims) -> tuple[Mark, ...]:
 
 def _note(evidence: Evidence, verified: Verified) -> None:
     claims, caller = verified.claims, verified.caller
+    evidence.verified = verified
     evidence.claims = claims
     evidence.scopes = claims.scopes
     evidence.roles = claims.roles

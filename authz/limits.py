@@ -14,32 +14,44 @@ from model.instant import SECOND, Instant, whole_seconds
 from model.problem import Extension
 from model.quota import Charge, Outcome, Quota
 from model.reason import Reason
-from model.snapshot import Consumer
+from model.snapshot import Consumer, Dimension
 from model.verdict import Deny
+
+_OF_CONNECTION = frozenset((Dimension.ADDRESS, Dimension.ORGANISATION))
 
 
 def limit_address(evidence: Evidence) -> Answer:
     """Spend from the flood limit of the source address, before anything is verified."""
-    flood = evidence.plan.flood if evidence.plan is not None else None
-    return None if flood is None else Spend((_charge(evidence, flood),), _judge_flood)
+    flood = evidence.plan.flood
+    return None if flood is None else Spend(_judge_flood, (_charge(evidence, flood),))
 
 
 def spend_quotas(evidence: Evidence) -> Answer:
     """Spend from every quota of the caller's tier and of the route in one step."""
-    metered = _metered(evidence)
-    if not metered:
-        return None
-    evidence.charges = [_charge(evidence, one) for one in metered]
-    return Spend(evidence.charges, _judge_quotas)
+    known = evidence.verified.charges if evidence.verified is not None else {}
+    charges = known.get(evidence.plan.route.id)
+    if charges is None:
+        metered = _metered(evidence)
+        charges = [_charge(evidence, one) for one in metered]
+        if _are_steady(evidence, metered):
+            known[evidence.plan.route.id] = charges
+    evidence.charges = charges
+    return Spend(_judge_quotas, charges) if charges else None
+
+
+def _are_steady(evidence: Evidence, metered: Sequence[Metered]) -> bool:
+    """Whether the charges follow from token and route, whatever connection and day the next request comes with."""
+    steady = evidence.caller.client_id != "" and (evidence.consumer is None or not evidence.consumer.overrides)
+    return steady and all(_OF_CONNECTION.isdisjoint(one.limit.per) for one in metered)
 
 
 def _metered(evidence: Evidence) -> tuple[Metered, ...]:
-    metered, tier = evidence.route.metered, evidence.tier
+    metered, tier = evidence.plan.metered, evidence.tier
     return metered[tier.id if tier is not None else ""]
 
 
 def _judge_flood(evidence: Evidence, outcomes: Sequence[Outcome]) -> Answer:
-    flood = evidence.route.flood
+    flood = evidence.plan.flood
     if flood is None or all(outcome.allowed for outcome in outcomes) or not flood.limit.quota.enforced:
         return None
     return Deny(
@@ -78,7 +90,7 @@ def _refuse(evidence: Evidence, met: Sequence[tuple[Quota, Outcome]]) -> Deny:
     return Deny(
         Reason.STREAMS_EXCEEDED if quota.concurrent else Reason.QUOTA_EXCEEDED,
         retry_after=wait,
-        answer_headers=limit_fields(limits, evidence.route.route.answer_fields),
+        answer_headers=limit_fields(limits, evidence.plan.route.answer_fields),
         extensions=extensions,
     )
 

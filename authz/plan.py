@@ -45,6 +45,23 @@ class Plan:
     flood: Metered | None
 
 
+NOWHERE = Plan(
+    route=Route("", plane="", upstream="", audience="", context=False),
+    plane=Plane("", credentials=()),
+    kinds=frozenset(),
+    scopes=frozenset(),
+    roles=frozenset(),
+    psd2_roles=frozenset(),
+    tiers=frozenset(),
+    networks=(),
+    remove=(),
+    remove_prefixes=(),
+    metered={"": ()},
+    flood=None,
+)
+"""The plan of a request that no route fits: it accepts nothing, and `find_route` refuses it."""
+
+
 def draw_plans(snapshot: Snapshot) -> dict[str, Plan]:
     """Work out the plan of every route. Raises KeyError or ValueError for a snapshot that contradicts itself."""
     return {id_: draw_plan(snapshot, route) for id_, route in snapshot.routes.items()}

@@ -15,7 +15,7 @@ from model.verdict import Deny
 
 def check_requirement(evidence: Evidence) -> Answer:
     """Check everything that the route demands; the first thing that is missing is the answer."""
-    plan = evidence.route
+    plan = evidence.plan
     if plan.networks and not _is_within(evidence.request.address, plan):
         return Deny(Reason.ADDRESS_REFUSED)
     if plan.tiers and evidence.caller.tier not in plan.tiers:

@@ -1,6 +1,6 @@
 """What a decision reads: the snapshot, everything parsed from it, and views on what is refreshed in the background."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from authz.plan import Plan, draw_plans
 from authz.recent import Recent
 from authz.ring import ContextRing
 from authz.token import Claims, Trusted
+from model.quota import Charge
 from model.snapshot import Consumer, Snapshot, Tier
 from model.verdict import Caller
 
@@ -72,13 +73,17 @@ class Live:
 
 @dataclass(slots=True)
 class Verified:
-    """A token that held, and whom it stands for; kept by its exact text."""
+    """A token that held, and whom it stands for; kept by its exact text.
+
+    `charges` are those of its requests, by route id, as far as they follow from the token alone.
+    """
 
     claims: Claims
     caller: Caller
     consumer: Consumer | None
     tier: Tier | None
     marks: tuple[Mark, ...]
+    charges: dict[str, Sequence[Charge]] = field(default_factory=dict)
 
 
 class Resident:

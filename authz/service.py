@@ -42,7 +42,9 @@ class AuthorizationService:
         request = Request(received=now)
         try:
             request = read_check(data, now)
-            verdict = await self._judge(request, resident)
+            verdict = (
+                Deny(Reason.NOT_READY) if resident is None else await gather_verdict(request, resident, self._limiter)
+            )
             answer = write_verdict(verdict, request, _style(verdict, request, resident))
         except CheckMalformed:
             verdict = Deny(Reason.REQUEST_MALFORMED)
@@ -53,11 +55,6 @@ class AuthorizationService:
             answer = write_verdict(verdict, request)
         self._note(request, verdict, now)
         return answer
-
-    async def _judge(self, request: Request, resident: Resident | None) -> Verdict:
-        if resident is None:
-            return Deny(Reason.NOT_READY)
-        return await gather_verdict(request, resident, self._limiter)
 
     def _note(self, request: Request, verdict: Verdict, since: Instant) -> None:
         try:

@@ -29,6 +29,7 @@ _OVERWRITE = core.HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
 
 _NONE: frozenset[str] = frozenset()
 
+_PRINTABLE = bytes(range(0x20, 0x7F))
 # RFC 9110 section 5.6.2, in lower case.
 _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
 
@@ -153,7 +154,7 @@ def is_field(name: str, value: str) -> bool:
 
     Values are printable ASCII: everything that is set here is written by the gateway itself.
     """
-    return _is_name(name) and value.isascii() and value.isprintable()
+    return _is_name(name) and value.isascii() and not value.encode("ascii").translate(None, _PRINTABLE)
 
 
 @lru_cache(maxsize=4096)

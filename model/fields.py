@@ -12,6 +12,7 @@ shown to a client. Names are lower case, as HTTP/2 demands.
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from urllib.parse import quote
 
 from model.instant import SECOND, Duration, whole_seconds
@@ -60,6 +61,7 @@ def wait_seconds(limits: Sequence[Limited]) -> int | None:
     return whole_seconds(max(waits)) if waits else None
 
 
+@lru_cache(maxsize=4096)
 def write_string(text: str) -> str:
     r"""Serialise a structured field String (RFC 9651 section 4.1.6).
 
