@@ -44,7 +44,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How the load comes: in all, over how many connections, how many streams each; `rate` in all per second, 0 free."""
+    """How the load comes: how many in all, over how many connections of how many streams; `rate` per second, 0 free."""
 
     requests: int
     connections: int = 4
@@ -104,7 +104,9 @@ def _read_run(done: subprocess.CompletedProcess[str], log: Path, elapsed: float,
     found = re.search(r"finished in [\d.]+\w+, ([\d.]+) req/s", done.stdout)
     rps = float(found[1]) if found else total / elapsed
     per_request = {name: seconds / total * 1e6 for name, seconds in cpu.items()}
-    return Load(total, failed, rps, quantile(counted, 0.5), quantile(counted, 0.99), quantile(counted, 0.999), per_request)
+    return Load(
+        total, failed, rps, quantile(counted, 0.5), quantile(counted, 0.99), quantile(counted, 0.999), per_request
+    )
 
 
 def quantile(ordered: Sequence[float], part: float) -> float:

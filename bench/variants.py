@@ -9,12 +9,15 @@ from typing import Any
 AUTHZ = "envoy.filters.http.ext_authz"
 PROC = "envoy.filters.http.ext_proc"
 LIMIT = "envoy.filters.http.ratelimit"
+NETWORK = "type.googleapis.com/envoy.extensions.filters.network."
 ENVOY = "type.googleapis.com/envoy.extensions.filters.http."
 
 Files = dict[str, dict[str, Any]]
 
 
-def write_variants(files: Files, folder: Path, ports: Mapping[str, int], sockets: Mapping[str, Path], jwks: str) -> None:
+def write_variants(
+    files: Files, folder: Path, ports: Mapping[str, int], sockets: Mapping[str, Path], jwks: str
+) -> None:
     """Write the compiled files with one listener a variant and one cluster a server.
 
     `ports` maps variants (baseline, native, noop, fused, split, response) to ports; `sockets` maps servers (noop, and
@@ -45,7 +48,7 @@ def write_variants(files: Files, folder: Path, ports: Mapping[str, int], sockets
 def origin_config(port: int) -> dict[str, Any]:
     """An Envoy that answers 200 to everything: the upstream."""
     manager = {
-        "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "@type": NETWORK + "http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": "origin",
         "codec_type": "AUTO",
         "route_config": {
