@@ -47,9 +47,7 @@ def write_report(figures: Mapping[str, float], tables: Mapping[str, Any]) -> str
         parts.append(through_table(tables["through"]))
     if "growth" in tables:
         parts.append(growth_table(tables["growth"]))
-    for name in ("workers", "limits"):
-        if name in tables:
-            parts.append(plain_table(name, tables[name]))
+    parts += [plain_table(name, tables[name]) for name in ("workers", "limits") if name in tables]
     return "\n".join(parts)
 
 
@@ -59,8 +57,8 @@ def head() -> str:
         "# Benchmarks\n\n"
         "Written by `make bench`. Everything in one table was measured in one run, interleaved, as medians; absolute\n"
         "numbers are those of a small shared machine and say little, the ratios say what wardgate costs.\n\n"
-        f"Machine: {os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}; load generator, Envoy, origin\n"
-        "and sidecar share them. Envoy runs one worker thread.\n"
+        f"Machine: {os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}; load generator,\n"
+        "Envoy, origin and sidecar share them. Envoy runs one worker thread.\n"
     )
 
 
