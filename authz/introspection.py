@@ -20,7 +20,7 @@ def read_answer(body: bytes, settings: Introspection, now: Instant) -> Claims | 
     """Read an answer of status 200. Raises AnswerInvalid where `active` is not plainly true or false.
 
     `active` must be the JSON literal: "true" and 1 are what a broken server or a proxy makes of it (pitfall 52).
-    The claims end with the answer's place in the cache, or with the token where that is sooner.
+    The claims end with the token, or where the answer names no end, when it can no longer serve in the cache.
     """
     try:
         members = read_object(body)
@@ -31,7 +31,7 @@ def read_answer(body: bytes, settings: Introspection, now: Instant) -> Claims | 
         raise AnswerInvalid("`active` is not true or false")
     if not active:
         return Deny(Reason.TOKEN_INACTIVE)
-    end = now + settings.cache
+    end = now + settings.cache + settings.max_stale
     if members.get("exp") is None:
         members["exp"] = -(-end // 1_000_000_000)
     return judge_members(members, issuer_of(settings), now)

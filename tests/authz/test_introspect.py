@@ -148,3 +148,38 @@ async def test_endpoint_off_https_and_loopback_is_never_asked():
 
     assert (await introspector.ask("one", "t")).reason is Reason.IDENTITY_UNAVAILABLE
     await introspector.close()
+
+
+async def test_what_was_said_before_serves_lenient_callers_while_the_endpoint_is_away(endpoint, asker):
+    """DESIGN section 7: reads pass on cached verdicts within their bound, everybody else is told to come back."""
+    await asker.ask("one", "t")
+    endpoint.answer = lambda _: web.Response(status=500)
+    asker.clock.now += 31 * SECOND
+
+    assert isinstance(await asker.ask("one", "t", lenient=True), Claims)
+    assert (await asker.ask("one", "t")).reason is Reason.IDENTITY_UNAVAILABLE
+    assert (await asker.ask("one", "never seen", lenient=True)).reason is Reason.IDENTITY_UNAVAILABLE
+    asker.clock.now += 300 * SECOND
+    assert (await asker.ask("one", "t", lenient=True)).reason is Reason.IDENTITY_UNAVAILABLE
+
+
+async def test_refused_token_never_serves_anybody_later(endpoint, asker):
+    """An inactive token does not become an excuse while the endpoint is away."""
+    endpoint.members = {"active": False}
+    await asker.ask("one", "t")
+    endpoint.answer = lambda _: web.Response(status=500)
+    asker.clock.now += 6 * SECOND
+
+    assert (await asker.ask("one", "t", lenient=True)).reason is Reason.IDENTITY_UNAVAILABLE
+
+
+async def test_silent_endpoint_is_left_alone_for_a_while(endpoint, asker):
+    """Only one decision waits for it, not every one."""
+    endpoint.go.clear()
+    await asker.ask("one", "t")
+    endpoint.go.set()
+
+    assert (await asker.ask("one", "u")).reason is Reason.IDENTITY_UNAVAILABLE
+    assert len(endpoint.questions) == 1
+    asker.clock.now += SECOND
+    assert isinstance(await asker.ask("one", "u"), Claims)

@@ -32,9 +32,9 @@ def test_active_token_has_claims():
     assert claims.confirmation == {"x5t#S256": "A" * 43}
 
 
-def test_token_without_end_ends_with_its_place_in_the_cache():
-    """Without `exp` nothing is believed for longer than the cache says."""
-    assert read().expires == NOW + SETTINGS.cache
+def test_token_without_end_ends_when_the_cache_can_no_longer_serve_it():
+    """Without `exp` nothing is believed for longer than the document says, the endpoint being away included."""
+    assert read().expires == NOW + SETTINGS.cache + SETTINGS.max_stale
 
 
 @pytest.mark.parametrize("active", ["true", 1, None, "yes", [True], {}])
