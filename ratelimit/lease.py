@@ -21,7 +21,7 @@ class Lease:
     """One bucket as this instance knows it."""
 
     __slots__ = (
-        "at", "away", "blind", "charge", "contact", "credit", "dirty", "held", "left", "owed", "pending",
+        "at", "away", "blind", "calm", "charge", "contact", "credit", "dirty", "held", "left", "owed", "pending",
         "quota", "rate", "refused", "seen", "sent", "spare", "synced", "until", "used",
     )  # fmt: skip
 
@@ -45,6 +45,7 @@ class Lease:
         self.dirty = False
         self.pending = False
         self.away = False
+        self.calm = 0  # until when it stays with the share although the server is back
         self.blind = False  # the store has been asked for the first time and has not answered yet
 
     def take(self, cost: int) -> bool:

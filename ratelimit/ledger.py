@@ -19,6 +19,8 @@ from ratelimit.store import Draw, Drawn, Identity, identify, permits
 
 FRESH = 100 * MILLISECOND
 HORIZON = 50 * MILLISECOND
+CALM = SECOND
+"""How long an instance keeps to its share after its server is back: longer than the others take to find it."""
 FORGET = 10 * SECOND
 NEVER = 2**62
 """Stands for the store's clock where nothing is known of it: no bucket is younger."""
@@ -128,13 +130,22 @@ class Ledger:
             if got is None:
                 self._mark(lease)
                 continue
-            lease.away = False
             lease.owed -= lease.sent
-            lease.held += max(got.granted, 0)
             lease.at = got.at
+            if lease.away and self._stay(lease, now):
+                continue
+            lease.held += max(got.granted, 0)
             lease.learn(got.left, self._credit(got.left), now)
             if got.left <= 0 and got.granted < max(wish.want, 1):
                 lease.refuse(1, now + got.retry)
+
+    def _stay(self, lease: Lease, now: Instant) -> bool:
+        """Tell whether to stay with the share: what is left means little before all instances have reported theirs."""
+        lease.calm = lease.calm or now + CALM
+        lease.away = now < lease.calm
+        if lease.away:
+            self._mark(lease)
+        return lease.away
 
     def drain(self) -> list[Draw]:
         """List what is to be reported and given back at the end of this instance's life."""
@@ -181,6 +192,9 @@ class Ledger:
         """Decide where at least one key is cold, changed, away, or never leased."""
         leases = [self._lease(charge) for charge in charges]
         if any(lease.away or self._away(charge) for charge, lease in zip(charges, leases, strict=True)):
+            for charge, lease in zip(charges, leases, strict=True):
+                if self._away(charge):
+                    self._turn_away(lease, now)
             return self.abandon(self.begin(charges, now), now)
         refused = [
             lease.until > now and charge.cost >= lease.refused and charge.quota.enforced
@@ -230,6 +244,7 @@ class Ledger:
         """Go over to the share: it begins with this instance's part of what was left."""
         if not lease.away and leased(lease.quota):
             lease.away = True
+            lease.calm = 0
             known = lease.contact > 0
             left = lease.estimate(now)[0] + lease.owed - lease.held if known else lease.quota.burst
             self.share.seed(lease.charge, left, lease.owed, now)

@@ -60,9 +60,9 @@ class Share:
         self._store.put_back([self._reduce(charge) for charge in charges], now)
 
     def deficit(self, charge: Charge, now: Instant) -> int:
-        """Tell how many tokens the part of a bucket lacks to be full."""
-        reduced = self._reduce(charge)
-        return reduced.quota.burst - self._store.look(reduced, now).remaining
+        """Tell how many tokens the part of a bucket lacks to be full; rounded up, so that the parts make a whole."""
+        top, bottom = self.part
+        return -(-charge.quota.burst * top // bottom) - self._store.look(self._reduce(charge), now).remaining
 
     def _reduce(self, charge: Charge) -> Charge:
         return replace(charge, quota=reduce(charge.quota, self.part))
