@@ -18,6 +18,9 @@ from model.verdict import Deny
 MAX_LENGTH = 6
 """Certificates in a path, the leaf and the anchor included: a path length of at most 5."""
 
+STRANGER = "The issuer of the client certificate is not among the issuing CAs that are trusted here."
+"""Envoy hands the leaf on alone, so that an issuing CA between it and a listed root must be listed too."""
+
 MAX_SIGNATURES = 32
 """Signatures checked for one leaf, so that crossed issuers cannot make it expensive."""
 
@@ -52,6 +55,8 @@ def build_path(leaf: Parsed, presented: Iterable[Parsed], anchors: Sequence[Pars
     for certificate in (*anchors, *presented):
         issuers.setdefault(certificate.subject, []).append(certificate)
     search = _Search(now, frozenset(anchor.der for anchor in anchors), issuers)
+    if leaf.issuer not in issuers and leaf.der not in search.anchors:
+        return Deny(Reason.CERTIFICATE_UNTRUSTED, STRANGER)
     return _extend(search, (leaf,)) or search.refusal
 
 

@@ -17,6 +17,7 @@ from urllib.request import url2pathname
 import aiohttp
 from cryptography import x509
 
+from authz.certificate import Trust
 from authz.crl import MAX_CRL, StatusInvalid, read_crl
 from authz.ocsp import MAX_RESPONSE, write_request
 from authz.parsed import Parsed
@@ -120,6 +121,15 @@ class StatusFetcher:
         self._issuers = tuple(issuers)
         self._paused.clear()
 
+    def follow(self, trusts: Iterable[Trust]) -> None:
+        """Apply what the planes of a snapshot ask for: their sources, hosts and anchors, where revocation counts."""
+        asking = [trust for trust in trusts if trust.profile.revocation != "off"]
+        self.apply(
+            (source for trust in asking for source in trust.profile.crls),
+            (host for trust in asking for host in trust.profile.ocsp_hosts),
+            [anchor for trust in asking for anchor in trust.anchors],
+        )
+
     async def start(self) -> None:
         """Read every source once, then keep them fresh. A source that fails does not keep anybody from starting."""
         await self.refresh()
@@ -175,8 +185,8 @@ class StatusFetcher:
                 return None
             source.mark = mark
             return await asyncio.to_thread(source.path.read_bytes)
-        except OSError as error:
-            raise FetchFailed(error.strerror or str(error)) from error
+        except (OSError, ValueError) as error:
+            raise FetchFailed(getattr(error, "strerror", None) or str(error)) from error
 
     def _period(self, source: _Source, now: Instant) -> Duration:
         held = self.book.lists.get(source.url)
@@ -187,10 +197,9 @@ class StatusFetcher:
     async def _look_up(self, certificate: Parsed, issuer: Parsed) -> None:
         """Ask the certificate's responders; where none answers, learn where its lists stand."""
         self._trust(issuer)
-        request = write_request(certificate, issuer)
         for url in filter(self._allowed, certificate.responders):
             try:
-                data = await self._transfer(url, request, MAX_RESPONSE)
+                data = await self._transfer(url, write_request(certificate, issuer), MAX_RESPONSE)
                 response = self.book.put_response(data, certificate, issuer, self._clock())
             except (FetchFailed, StatusInvalid) as error:
                 self._observer.status_failed(url, str(error))

@@ -51,7 +51,7 @@ class _PublicKeyInfo:
 
 
 def write_request(certificate: Parsed, issuer: Parsed) -> bytes:
-    """Write the request (DER) for one certificate. No nonce: the answer is kept, and its window is what counts."""
+    """Write the request (DER) for one certificate, without a nonce: the answer is kept, and its window counts."""
     builder = ocsp.OCSPRequestBuilder().add_certificate(
         certificate.certificate,
         issuer.certificate,

@@ -8,6 +8,7 @@ from aiohttp import web
 from cryptography import x509
 from cryptography.x509.oid import AuthorityInformationAccessOID
 
+from authz.certificate import open_trust
 from authz.fetch import FetchFailed, StatusFetcher
 from authz.ocsp import MAX_RESPONSE
 from authz.parsed import parse_certificate
@@ -278,6 +279,21 @@ async def test_a_source_that_the_document_drops_is_forgotten(root, clock, tmp_pa
     await fetcher.refresh()
     fetcher.apply([], [], [parsed(root)])
     assert fetcher.book.lists == {}
+
+
+async def test_planes_are_followed_where_revocation_counts(root, clock, tmp_path):
+    """Sources, hosts and anchors come from the profiles; a plane whose revocation is off brings none."""
+    other = pki.authority("Other")
+    for issuer in (root, other):
+        (tmp_path / issuer.certificate.subject.rfc4514_string()).write_bytes(crl_of(issuer))
+    profiles = [
+        pki.profile_of(root, revocation="hard", crls=(str(tmp_path / "CN=Test Root"),)),
+        pki.profile_of(other, crls=(str(tmp_path / "CN=Other"),)),
+    ]
+    fetcher = fetcher_of(clock)
+    fetcher.follow(open_trust(profile) for profile in profiles)
+    await fetcher.refresh()
+    assert list(fetcher.book.lists) == [str(tmp_path / "CN=Test Root")]
 
 
 async def test_the_list_of_a_presented_ca_counts_once_its_path_held(root, clock, tmp_path):
