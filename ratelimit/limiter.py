@@ -33,6 +33,10 @@ class OpenLimiter(Protocol):
         """Tell what is left of each quota, counting nothing."""
         ...
 
+    async def refund(self, charges: Sequence[Charge], now: Instant) -> None:
+        """Give back hits that were spent, as far as they still count; no limit is ever more than whole. Never raises."""
+        ...
+
     async def release(self, charges: Sequence[Charge], now: Instant) -> None:
         """Free the places of concurrent quotas that the charges' holders hold. Never raises."""
         ...
@@ -65,6 +69,10 @@ class MemoryLimiter:
     async def peek(self, charges: Sequence[Charge], now: Instant) -> Sequence[Outcome]:
         """Tell what is left of each quota, counting nothing."""
         return await self._store.peek(charges, now)
+
+    async def refund(self, charges: Sequence[Charge], now: Instant) -> None:
+        """Give back hits that were spent."""
+        await self._store.refund(charges, now)
 
     async def release(self, charges: Sequence[Charge], now: Instant) -> None:
         """Free the holders' places."""

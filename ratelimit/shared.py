@@ -81,6 +81,13 @@ class SharedLimiter:
         except StoreAway:
             return self.ledger.share.look(charges, now)
 
+    async def refund(self, charges: Sequence[Charge], now: Instant) -> None:
+        """Give hits back to the store, or to the share while it is away."""
+        try:
+            await self.store.refund(charges, now)
+        except StoreAway:
+            self.ledger.share.refund(charges, now)
+
     async def release(self, charges: Sequence[Charge], now: Instant) -> None:
         """Free the holders' places. While the store is away they fall free by themselves."""
         held = [charge for charge in charges if charge.quota.concurrent]
