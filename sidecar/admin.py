@@ -19,20 +19,20 @@ JWKS_MAX_AGE = 60
 class Operated(Protocol):
     """What the admin side shows of a process."""
 
-    def ready(self) -> str | None:
-        """None when ready, else why not."""
+    async def ready(self) -> str | None:
+        """Give None when ready, else why not."""
         ...
 
     async def metrics_text(self) -> bytes:
         """Write the Prometheus text format."""
         ...
 
-    def jwks(self) -> str:
+    async def jwks(self) -> str:
         """Write the caller context's public keys as a JWK set (RFC 7517 section 5)."""
         ...
 
-    def snapshot(self) -> dict[str, object]:
-        """Version, when it was loaded, and the faults of the last edit that was refused."""
+    async def snapshot(self) -> dict[str, object]:
+        """Give version, when it was loaded, and the faults of the last edit that was refused."""
         ...
 
     async def explain(self, question: Mapping[str, str]) -> dict[str, object]:
@@ -83,7 +83,7 @@ class Admin:
         return web.Response(text="alive\n")
 
     async def _ready(self, _request: web.Request) -> web.Response:
-        missing = self._operated.ready()
+        missing = await self._operated.ready()
         return web.Response(status=200 if missing is None else 503, text=f"{missing or 'ready'}\n")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
@@ -91,13 +91,13 @@ class Admin:
 
     async def _jwks(self, _request: web.Request) -> web.Response:
         return web.Response(
-            text=self._operated.jwks(),
+            text=await self._operated.jwks(),
             content_type="application/jwk-set+json",
             headers={"cache-control": f"public, max-age={JWKS_MAX_AGE}"},
         )
 
     async def _snapshot(self, _request: web.Request) -> web.Response:
-        return web.json_response(self._operated.snapshot(), dumps=_dump_pretty)
+        return web.json_response(await self._operated.snapshot(), dumps=_dump_pretty)
 
     async def _explain(self, request: web.Request) -> web.Response:
         try:

@@ -25,7 +25,7 @@ from ratelimit.limiter import MemoryLimiter
 from sidecar import clock
 from sidecar.explain import FACTS, explain_limits
 from sidecar.failure import CommandFailed
-from sidecar.process import run_alone
+from sidecar.process import run_sidecar
 from sidecar.settings import Settings
 
 
@@ -67,14 +67,14 @@ def compile_document(options: Namespace) -> int:
 
 def serve_document(options: Namespace) -> int:
     """Serve until a stop signal."""
-    return run_alone(
+    return run_sidecar(
         Settings(
             document=options.document,
             envoy=options.envoy_dir.absolute() if options.envoy_dir else None,
             listen=options.listen,
             admin=options.admin,
             state=options.state,
-            workers=options.workers or 1,
+            workers=options.workers,
             server=options.server,
             ratelimit=options.ratelimit_config,
             drain=options.drain,

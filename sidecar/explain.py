@@ -26,7 +26,7 @@ async def explain_limits(
     charges = spend.charges if isinstance(spend, Spend) else ()
     outcomes = await limiter.peek(charges, now)
     return {
-        "route": evidence.route.route.id,
+        "route": evidence.plan.route.id,
         "client": evidence.caller.client_id or None,
         "tier": evidence.caller.tier or None,
         "why": why,

@@ -1,5 +1,6 @@
 """From the gateway document on disk to the two halves: the snapshot, and the Envoy configuration beside it."""
 
+import importlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,7 +9,6 @@ from typing import Any
 
 from model.snapshot import Snapshot
 from policy.document import Document, load_document
-from policy.envoy import compile_envoy
 from policy.output import write_files
 from policy.snapshot import compile_snapshot
 from sidecar.watch import Content, Watch, read_content
@@ -26,9 +26,13 @@ class Loaded:
 class Loader:
     """Loads a document, and tells when one of the files that it is made of has changed since."""
 
-    def __init__(self, path: Path, envoy: Path | None, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, path: Path, envoy: Path | None, workers: int | None = None, environment: Mapping[str, str] = os.environ
+    ) -> None:
+        """Load `path`, with its number of workers replaced by `workers` where that is given."""
         self._path = path
         self._envoy = envoy
+        self._workers = workers
         self._environment = environment
         self._watch = Watch([path])
 
@@ -41,7 +45,17 @@ class Loader:
             # a document with faults may not have named all its files: those of the last load stay watched
             self._watch.follow({path: read_content(path) for path in self._watch.paths} | contents)
         self._watch.follow(contents)
-        return Loaded(document, compile_snapshot(document), compile_envoy(document, self._envoy))
+        if self._workers is not None:
+            sidecar = document.sidecar.model_copy(update={"workers": self._workers})
+            document = document.model_copy(update={"sidecar": sidecar})
+        return Loaded(document, compile_snapshot(document), self._compile(document))
+
+    def _compile(self, document: Document) -> Mapping[str, Mapping[str, Any]]:
+        """Compile Envoy's half; its types take half a second to import, so that is left until somebody wants it."""
+        if self._envoy is None:
+            return {}
+        files: dict[str, dict[str, Any]] = importlib.import_module("policy.envoy").compile_envoy(document, self._envoy)
+        return files
 
     def poll(self) -> bool:
         """Tell whether a change of the document, or of a file that it names, has settled."""

@@ -9,6 +9,7 @@ Whatever was named is escaped: one event is one line, whatever a client wrote in
 import json
 import logging
 import queue
+import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -118,6 +119,18 @@ class _Budget:
             self._second, self._left = second, self._rate
         self._left -= 1
         return self._left >= 0
+
+
+def open_journal(level: str, form: str, rate: int) -> Journal:
+    """Open the log on standard output, and lead into it what libraries log."""
+
+    def write(line: str) -> None:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+    journal = Journal(write, level, form, rate)
+    logging.basicConfig(handlers=[Bridge(journal)], level=logging.WARNING, force=True)
+    return journal
 
 
 def describe_error(error: BaseException) -> dict[str, Field]:

@@ -1,11 +1,14 @@
 """How near this process is to its limit, measured as the event loop's lateness: a queue, whatever it is made of."""
 
 import asyncio
+from collections import deque
 
 from model.instant import MILLISECOND, SECOND, Duration
 from sidecar import clock
 
 PROBE: Duration = 10 * MILLISECOND
+SPAN = 4
+"""Probes in a row that must be late: one that is late alone was held up by something that is over by then."""
 FULL: Duration = 100 * MILLISECOND
 """The lateness that counts as no room at all: half of Envoy's default patience with ext_authz (200 ms)."""
 
@@ -13,17 +16,18 @@ FULL: Duration = 100 * MILLISECOND
 class Pressure:
     """A probe that should run every 10 ms and looks how late it is.
 
-    `saturation` is 0 (idle) to 1 (no room). It rises at once and falls by an eighth with each probe in time, so that
-    shedding starts with the first late probe and ends well within a second after the load has gone.
+    `saturation` is 0 (idle) to 1 (no room): the least lateness of the last few probes. A queue makes all of them late,
+    and the first one in time after the load has gone ends it.
     """
 
     def __init__(self) -> None:
         self.saturation = 0.0
+        self._late: deque[Duration] = deque([0] * SPAN, SPAN)
 
     def note(self, late: Duration) -> None:
         """Take one measurement, in nanoseconds."""
-        now = min(1.0, max(0, late) / FULL)
-        self.saturation = max(now, self.saturation - self.saturation / 8)
+        self._late.append(late)
+        self.saturation = min(1.0, max(0, min(self._late)) / FULL)
 
     async def watch(self) -> None:
         """Measure until cancelled."""

@@ -9,7 +9,7 @@ from sidecar.server import AddressUnusable, socket_path
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to serve. Empty `listen` takes the document's address; empty `admin` opens no admin side.
+    """How to serve. Empty `listen` and no `workers` take those of the document; empty `admin` opens no admin side.
 
     `drain` is how long new calls are still answered after a stop signal, while health already says NOT_SERVING;
     `grace` how long calls in flight may take after that. `poll` is the interval at which files are read again.
@@ -21,7 +21,7 @@ class Settings:
     listen: str = ""
     admin: str = ""
     state: Path | None = None
-    workers: int = 1
+    workers: int | None = None
     server: str = "grpcio"
     ratelimit: Path | None = None
     drain: Duration = SECOND

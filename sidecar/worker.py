@@ -1,15 +1,12 @@
-"""One serving process: its server, its admin side, its services, and the order in which they come and go."""
+"""One serving worker: its server, its services, and the order in which they come and go."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-
-from prometheus_client.exposition import generate_latest
 
 from model.instant import MILLISECOND, SECOND, Duration
 from model.snapshot import Snapshot
 from ratelimit.rules import Rules
 from sidecar import clock
-from sidecar.admin import Admin
 from sidecar.build import SERVICES, Sidecar
 from sidecar.grpcio import GrpcioServer
 from sidecar.health import Health
@@ -35,72 +32,61 @@ class Worker:
     """
 
     def __init__(self, settings: Settings, journal: Journal, index: int = 0) -> None:
+        self.metrics = Metrics(self._gauges)
         self._settings = settings
         self._journal = journal
         self._index = index
-        self.metrics = Metrics(self._gauges)
         self._health = Health(SERVICES)
         self._sidecar = Sidecar(RingFile(settings.state), Recorder(self.metrics, journal), self.metrics, clock.now)
         self._pressure = Pressure()
         self._server: Server | None = None
-        self._admin: Admin | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._errors: dict[str, str] = {}
 
-    async def start(self, listen: str, admin: str = "") -> None:
-        """Open the server and, where `admin` is not empty, the admin side. Raises AddressUnusable."""
+    async def start(self, listen: str) -> str:
+        """Open the server; the address in use. Raises AddressUnusable."""
         methods = [*self._sidecar.methods(), *self._health.methods()]
         server = SERVERS[self._settings.server](methods, listen, Options(socket_mode=self._settings.socket_mode))
         address = await server.start()
         self._server = server
         self._journal.event("info", "listening", address=address, server=self._settings.server, worker=self._index)
-        if admin:
-            self._admin = Admin(self, admin)
-            self._journal.event("info", "admin", address=await self._admin.start())
         self._tasks = [
             asyncio.create_task(self._pressure.watch(), name="pressure"),
             asyncio.create_task(_repeat(PRESS_INTERVAL, self._press), name="press"),
             asyncio.create_task(_repeat(RING_INTERVAL, self._rotate), name="rotate"),
         ]
+        return address
 
-    async def apply(self, snapshot: Snapshot) -> bool:
-        """Take up a snapshot; False, and all as before, where it cannot be used."""
+    async def apply(self, snapshot: Snapshot) -> str | None:
+        """Take up a snapshot; None, or why it cannot be used, all being as before then."""
         before = clock.elapsed()
         try:
             await self._sidecar.apply(snapshot)
         except (ValueError, KeyError, KeysUnusable) as error:
-            self.refuse("document", f"{type(error).__name__}: {error}")
-            return False
-        self._errors.pop("document", None)
+            return f"the policy cannot be used: {type(error).__name__}: {error}"
         self._health.set_serving(True)
-        took = (clock.elapsed() - before) // MILLISECOND
         self._journal.event(
-            "info", "policy in force", version=snapshot.version, routes=len(snapshot.routes), took_ms=took
+            "info",
+            "policy in force",
+            version=snapshot.version,
+            routes=len(snapshot.routes),
+            worker=self._index,
+            took_ms=(clock.elapsed() - before) // MILLISECOND,
         )
-        return True
+        return None
 
-    def apply_rules(self, rules: Rules) -> None:
+    async def apply_rules(self, rules: Rules) -> None:
         """Take up the rate limit service's own rules."""
         self._sidecar.apply_rules(rules)
-        self._errors.pop("rules", None)
         self._journal.event("info", "rules in force", domains=sorted(rules.domains), notices=list(rules.notices))
 
-    def refuse(self, source: str, faults: str) -> None:
-        """Keep that an edit of the "document" or the "rules" was refused; `faults` holds one a line."""
-        self._errors[source] = faults
-        self.metrics.count("reload_failures", source)
-        self._journal.event("error", "edit refused", source=source, faults=faults.splitlines())
-
-    async def stop(self) -> None:
+    async def stop(self, drain: Duration = 0) -> None:
         """Say NOT_SERVING at once, answer new calls for the drain time, let those in flight finish, and close."""
         self._health.drain()
         self._journal.event("info", "draining", worker=self._index)
-        await asyncio.sleep(self._settings.drain / SECOND)
+        await asyncio.sleep(drain / SECOND)
         self._health.close()
         if self._server is not None:
             await self._server.stop(self._settings.grace)
-        if self._admin is not None:
-            await self._admin.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -113,22 +99,17 @@ class Worker:
             return "draining"
         return None if self._health.serving else "no policy yet"
 
-    async def metrics_text(self) -> bytes:
-        """Write the Prometheus text format."""
-        return generate_latest(self.metrics.registry)
-
     def jwks(self) -> str:
         """Write the caller context's public keys."""
         return self._sidecar.jwks()
 
     def snapshot(self) -> dict[str, object]:
-        """Describe the policy in force and the last edit that was refused."""
+        """Describe the policy in force."""
         snapshot = self._sidecar.snapshot
         return {
             "gateway": snapshot.gateway if snapshot is not None else None,
             "version": snapshot.version if snapshot is not None else None,
             "loaded_at": self._sidecar.loaded / SECOND,
-            "last_error": "\n".join(self._errors.values()) or None,
         }
 
     async def explain(self, question: Mapping[str, str]) -> dict[str, object]:
@@ -148,18 +129,8 @@ class Worker:
         yield from self._sidecar.gauges()
         yield "ready", "1 when new calls are wanted.", {}, float(self._health.serving)
         yield "saturation", "0 idle, 1 no room.", {}, self._pressure.saturation
-        yield (
-            "last_edit_refused",
-            "1 when the last edit of the document was refused.",
-            {},
-            float(bool(self._errors)),
-        )
-        yield (
-            "log_lines_dropped",
-            "Lines that the log's reader was too slow for, or beyond its rate.",
-            {},
-            float(self._journal.dropped),
-        )
+        dropped = float(self._journal.dropped)
+        yield "log_lines_dropped", "Lines beyond the log's rate, or too many for its reader.", {}, dropped
 
 
 async def _repeat(interval: Duration, job: Callable[[], None]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import grpc.aio
 
+from pb import ext_authz_pb2
 from sidecar.grpcio import GrpcioServer
 from sidecar.logs import Journal
 from sidecar.server import Options
@@ -69,3 +70,48 @@ async def until(condition, seconds=10.0):
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - what is waited for happens in another process or library
             await asyncio.sleep(0.005)
+
+
+GATEWAY = """\
+gateway: small
+sidecar: {{address: "unix:{socket}"}}
+planes:
+  public: {{listen: "127.0.0.1:8080", credentials: [none], anonymous_tier: guests}}
+tiers:
+  guests: {{limits: {{guests: {{rate: {rate}, per: [address]}}}}}}
+upstreams:
+  web: {{endpoints: ["127.0.0.1:9000"]}}
+routes:
+{routes}
+"""
+ROUTE = "  - {{id: {id}, plane: public, match: {{path: /{id}, methods: [GET]}}, upstream: web}}"
+
+
+def gateway(folder, *, routes=("home",), rate="60/min", tail=""):
+    """Write a small gateway document into a folder, in one rename; give its path."""
+    text = GATEWAY.format(
+        socket=folder / "w.sock", rate=rate, routes="\n".join(ROUTE.format(id=route) for route in routes)
+    )
+    path, fresh = folder / "gateway.yaml", folder / ".gateway.yaml"
+    fresh.write_text(text + tail)
+    fresh.replace(path)
+    return path
+
+
+def check_bytes(route="home", address="192.0.2.7", headers=()):
+    """A CheckRequest as Envoy sends it."""
+    request = ext_authz_pb2.CheckRequest()
+    attributes = request.attributes
+    attributes.source.address.socket_address.address = address
+    attributes.request.http.method = "GET"
+    attributes.request.http.path = f"/{route}"
+    attributes.context_extensions["wardgate.route"] = route
+    for name, value in headers:
+        attributes.request.http.header_map.headers.add(key=name, raw_value=value.encode())
+    return request.SerializeToString()
+
+
+def status_of(answer):
+    """The HTTP status of a CheckResponse: 200 for an allowance."""
+    response = ext_authz_pb2.CheckResponse.FromString(answer)
+    return response.denied_response.status.code if response.HasField("denied_response") else 200
