@@ -1,6 +1,7 @@
 """Builders for the demo's tests: free ports, a JSON getter."""
 
 import asyncio
+import inspect
 import socket
 from contextlib import ExitStack
 
@@ -25,8 +26,11 @@ async def get_json(url: str):
         return await response.json()
 
 
-async def until(condition) -> None:
-    """Wait until a condition holds, at most ten seconds. For what another process does, which gives no event here."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - nothing in this process could set an event
-            await asyncio.sleep(0.01)
+async def until(condition, limit: float = 10) -> None:
+    """Wait until a condition, plain or awaitable, holds; for what another process does, which gives no event here."""
+    async with asyncio.timeout(limit):
+        while True:
+            holds = condition()
+            if await holds if inspect.isawaitable(holds) else holds:
+                return
+            await asyncio.sleep(0.02)
