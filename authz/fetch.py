@@ -100,6 +100,7 @@ class StatusFetcher:
         self._session: aiohttp.ClientSession | None = None
         self._sources: dict[str, _Source] = {}
         self._learned: dict[str, _Source] = {}
+        self._gone: set[str] = set()
         self._paused: dict[Key, Instant] = {}
         self._issuers: tuple[Parsed, ...] = ()
         self._hosts: frozenset[str] = frozenset()
@@ -108,14 +109,13 @@ class StatusFetcher:
     def apply(self, sources: Iterable[str], hosts: Iterable[str], issuers: Sequence[Parsed]) -> None:
         """Take over a document: its CRL sources, the hosts that certificates may name, and the anchors of all planes.
 
-        Sources that are named no more are forgotten with their lists; the others are read again at once, because the
-        issuers may be others now.
+        All is read anew at the next refresh, because the issuers may be others now; only then are the lists of sources
+        forgotten that are named no more, so that the policy in force until then keeps what it decides from.
         """
         wanted = tuple(dict.fromkeys(sources))
         self._hosts = frozenset(host.lower() for host in hosts)
         learned = [url for url in self._learned if url not in wanted and self._allowed(url)]
-        for gone in {*self._sources, *self._learned} - {*wanted, *learned}:
-            self.book.drop_source(gone)
+        self._gone = (self._gone | {*self._sources, *self._learned}) - {*wanted, *learned}
         self._sources = {url: _Source(url, _path_of(url)) for url in wanted}
         self._learned = {url: _Source(url, None) for url in learned}
         self._issuers = tuple(issuers)
@@ -130,10 +130,16 @@ class StatusFetcher:
             [anchor for trust in asking for anchor in trust.anchors],
         )
 
-    async def start(self) -> None:
-        """Read every source once, then keep them fresh. A source that fails does not keep anybody from starting."""
-        await self.refresh()
-        self._task = asyncio.create_task(self._run(), name="revocation status")
+    async def start(self, patience: float = DEADLINE) -> None:
+        """Read what is due, for at most so many seconds, and keep it fresh from then on; may be called again.
+
+        A source that fails, or is slow, keeps nobody from starting.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self.refresh()
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="revocation status")
 
     async def close(self) -> None:
         """Stop, and close the connections."""
@@ -151,6 +157,8 @@ class StatusFetcher:
         now = self._clock()
         due = [each for each in (*self._sources.values(), *self._learned.values()) if each.due <= now]
         await asyncio.gather(*(self._load(each, now) for each in due))
+        while self._gone:
+            self.book.drop_source(self._gone.pop())
         wanted = [pair for key, pair in self.book.wanted.items() if self._paused.get(key, 0) <= now]
         self.book.wanted.clear()
         await asyncio.gather(*(self._look_up(*pair) for pair in wanted))

@@ -1,5 +1,6 @@
 """Background sources of revocation status: what is fetched, from where, how often, and what is never fetched."""
 
+import asyncio
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -267,17 +268,20 @@ async def test_a_distribution_point_of_a_listed_host_becomes_a_source(root, cloc
     fetcher.apply([], ["crl.example"], [parsed(root)])
     assert reason_of(fetcher, leaf, root, clock) is None
     fetcher.apply([], [], [parsed(root)])
+    await fetcher.refresh()
     assert reason_of(fetcher, leaf, root, clock) is Reason.CERTIFICATE_STATUS_UNKNOWN
 
 
 async def test_a_source_that_the_document_drops_is_forgotten(root, clock, tmp_path):
-    """Its list goes with it."""
+    """Its list goes with it, but not before the new sources were read."""
     path = tmp_path / "root.crl"
     path.write_bytes(crl_of(root))
     fetcher = fetcher_of(clock)
     fetcher.apply([str(path)], [], [parsed(root)])
     await fetcher.refresh()
     fetcher.apply([], [], [parsed(root)])
+    assert fetcher.book.lists != {}
+    await fetcher.refresh()
     assert fetcher.book.lists == {}
 
 
@@ -370,6 +374,25 @@ async def test_a_list_is_read_before_the_start_returns(root, clock):
         await fetcher.close()
     assert reason_of(fetcher, listed, root, clock) is Reason.CERTIFICATE_REVOKED
     assert reason_of(fetcher, other, root, clock) is None
+
+
+async def test_a_slow_source_keeps_nobody_from_starting(root, clock):
+    """The start waits for so long and no longer; the list comes when it comes."""
+    release = asyncio.Event()
+
+    async def slow(url, body, limit):
+        await release.wait()
+        return crl_of(root)
+
+    fetcher = fetcher_of(clock, slow)
+    fetcher.apply(["http://crl.example/root"], [], [parsed(root)])
+    await fetcher.start(patience=0.01)
+    await fetcher.start(patience=0.01)
+    assert fetcher.book.lists == {}
+    release.set()
+    await fetcher.refresh()
+    assert len(fetcher.book.lists) == 1
+    await fetcher.close()
 
 
 async def test_a_server_that_is_not_there_is_a_note(root, clock):
