@@ -4,12 +4,14 @@ Everything stands at one instant, NOW, and every default makes a request that pa
 """
 
 import dataclasses
+import hashlib
 from functools import cache
 
+from authz.certificate import read_peer
 from authz.evidence import open_evidence
 from authz.gather import gather_verdict
 from authz.resident import FixedKeys, Live, Resident
-from authz.ring import ContextRing
+from authz.ring import ContextRing, encode_segment
 from model.instant import MINUTE, SECOND
 from model.quota import Outcome, Quota
 from model.request import Request
@@ -49,6 +51,11 @@ def root():
 def certificate(**options):
     """Envoy's text of a good QWAC; options as of `pki.qwac`."""
     return pki.encoded(pki.qwac(root(), **options))
+
+
+def confirmation(peer):
+    """The `cnf` that binds a token to the certificate of Envoy's text (RFC 8705 section 3.1)."""
+    return {"x5t#S256": encode_segment(hashlib.sha256(read_peer(peer).leaf).digest())}
 
 
 def plane(**changes):

@@ -8,6 +8,7 @@ from model.verdict import Allow
 from tests.authz.build import (
     ORGANISATION,
     certificate,
+    confirmation,
     consumer,
     judge,
     pki,
@@ -20,7 +21,6 @@ from tests.authz.build import (
     snapshot,
     token,
 )
-from tests.authz.test_decide import confirmation
 
 JKT = "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"
 

@@ -1,19 +1,16 @@
 """The order of the checks and the loop that runs it."""
 
 import dataclasses
-import hashlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from authz import decide as room
-from authz.certificate import read_peer
 from authz.decide import STEPS, decide
 from authz.denylist import Denylist, Entry, Subject
 from authz.evidence import Spend
 from authz.grant import grant_request
-from authz.ring import encode_segment
 from model.instant import HOUR, SECOND
 from model.quota import Outcome
 from model.reason import Reason
@@ -25,6 +22,7 @@ from tests.authz.build import (
     QUOTA,
     CountingLimiter,
     certificate,
+    confirmation,
     consumer,
     evidence,
     judge,
@@ -126,10 +124,6 @@ def judge_faulty(faults):
 
 def bound_to(peer, **claims):
     return token(cnf=confirmation(peer), **claims)
-
-
-def confirmation(peer):
-    return {"x5t#S256": encode_segment(hashlib.sha256(read_peer(peer).leaf).digest())}
 
 
 def test_request_without_fault_passes():
