@@ -5,7 +5,7 @@ from typing import Any
 
 from model.instant import SECOND, Instant
 from model.quota import Outcome
-from ratelimit.plan import Counter, Line, find_refusing, list_charges, plan_lines, would_exceed
+from ratelimit.plan import Counter, Line, find_refusing, list_looks, plan_lines, would_exceed
 from ratelimit.question import Question
 from ratelimit.rules import Entry, Rule, Rules, name_entry
 
@@ -21,7 +21,7 @@ async def explain_question(
     their order; see `explain_line`. Raises QuestionInvalid as an answer would, and LimiterUnavailable.
     """
     lines = plan_lines(rules, question, all_soft=all_soft)
-    left = iter(await limiter.peek(list_charges(lines, looking=True), now))
+    left = iter(await limiter.peek(list_looks(lines), now))
     outcomes = [next(left) if line.charge is not None else None for line in lines]
     exceeded = [would_exceed(line, outcome) for line, outcome in zip(lines, outcomes, strict=True)]
     refusing = find_refusing(lines, exceeded)

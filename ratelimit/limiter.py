@@ -34,7 +34,7 @@ class OpenLimiter(Protocol):
         ...
 
     async def refund(self, charges: Sequence[Charge], now: Instant) -> None:
-        """Give back hits that were spent, as far as they still count; no limit is ever more than whole. Never raises."""
+        """Give back hits that were spent, as far as they still count; no limit is ever more than whole."""
         ...
 
     async def release(self, charges: Sequence[Charge], now: Instant) -> None:

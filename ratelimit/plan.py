@@ -1,7 +1,8 @@
 """From a question to charges: which rule each descriptor meets, and what it is to be charged.
 
 Hard limits refuse. Soft ones (quota_mode) refuse only where all of them are used up. Shadow ones never refuse. A
-descriptor that only looks (hits 0) refuses like any other where nothing is left, and counts nothing.
+descriptor that only looks (hits 0) refuses like any other where nothing is left, and counts nothing. One that gives
+hits back (negative hits) refuses nobody.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,16 +10,20 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from model.instant import Instant
-from model.quota import Charge, Limiter, Outcome, Quota
+from model.quota import Charge, Limiter, Outcome
 from ratelimit.question import Descriptor, Question, QuestionInvalid
 from ratelimit.rules import Match, Rule, Rules, Unit, unenforce_quota
 
 
 class Counter(Limiter, Protocol):
-    """A limiter that can also be looked into."""
+    """A limiter that can also be looked into, and takes hits back."""
 
     async def peek(self, charges: Sequence[Charge], now: Instant) -> Sequence[Outcome]:
         """Tell what a spend of cost 0 would say; nothing is counted."""
+        ...
+
+    async def refund(self, charges: Sequence[Charge], now: Instant) -> None:
+        """Give back hits that were spent; no limit is ever more than whole."""
         ...
 
 
@@ -28,7 +33,7 @@ class Line:
 
     `match` is None where no rule holds; `replaced` names the rule in whose favour this one was dropped. `limited` says
     that a limit holds, be it of zero requests. `charge` is None where nothing is counted: without a rule, unlimited,
-    replaced, or with a limit of zero.
+    replaced, or with a limit of zero. `refund` gives the charge's cost back; `hits`, those that count, are then 0.
     """
 
     descriptor: Descriptor
@@ -37,6 +42,7 @@ class Line:
     hits: int = 1
     limited: bool = False
     soft: bool = False
+    refund: bool = False
     charge: Charge | None = None
 
     @property
@@ -47,12 +53,26 @@ class Line:
     @property
     def looks(self) -> bool:
         """Whether the descriptor asks and does not count."""
-        return self.hits <= 0
+        return not self.hits and not self.refund
+
+    @property
+    def spends(self) -> bool:
+        """Whether the descriptor has hits to count."""
+        return self.charge is not None and self.hits > 0
 
     @property
     def hard(self) -> bool:
         """Whether the descriptor alone can refuse the request."""
-        return self.limited and not self.soft and self.match is not None and not self.match.rule.shadow
+        return self.limited and not self.soft and self._refuses
+
+    @property
+    def quota(self) -> bool:
+        """Whether the descriptor can refuse the request together with all others of its kind."""
+        return self.limited and self.soft and self._refuses
+
+    @property
+    def _refuses(self) -> bool:
+        return self.match is not None and not self.match.rule.shadow and not self.refund
 
 
 def plan_lines(rules: Rules, question: Question, *, all_soft: bool = False) -> list[Line]:
@@ -82,31 +102,35 @@ def look_first(lines: Sequence[Line]) -> bool:
     for line in lines:
         if line.limited:
             looks = looks or line.looks
-            spends = spends or (line.charge is not None and not line.looks)
+            spends = spends or line.spends
             zero = zero or (line.blocked and line.hard)
             soft = soft or line.soft
             others = others or not line.soft
     return spends and (looks or zero or (soft and others))
 
 
-def list_charges(lines: Iterable[Line], *, looking: bool = False) -> list[Charge]:
-    """List the charges of all lines that count; with `looking` those of all lines, each to be asked about only."""
-    charges = [line.charge for line in lines if line.charge is not None]
-    if looking:
-        return [charge if charge.cost == 0 else replace(charge, cost=0) for charge in charges]
-    return [charge for charge in charges if charge.cost]
+def list_charges(lines: Iterable[Line]) -> list[Charge]:
+    """List the charges of all lines that spend."""
+    return [line.charge for line in lines if line.charge is not None and line.spends]
+
+
+def list_refunds(lines: Iterable[Line]) -> list[Charge]:
+    """List what is to be given back. It is whatever becomes of the request: those hits did not happen."""
+    return [line.charge for line in lines if line.charge is not None and line.refund]
+
+
+def list_looks(lines: Iterable[Line]) -> list[Charge]:
+    """List the charges of all lines that count, each to be asked about only."""
+    return [replace(line.charge, cost=0) for line in lines if line.charge is not None]
 
 
 def is_over(line: Line, outcome: Outcome | None) -> bool:
-    """Tell whether a line is over its limit: refused, or a look that found too little for what it asks about.
-
-    A look asks about one more hit.
-    """
-    if not line.limited:
+    """Tell whether a line is over its limit: refused, or a look that found no room for one more hit."""
+    if not line.limited or line.refund:
         return False
     if outcome is None:
         return line.blocked
-    return not outcome.allowed or outcome.remaining < (1 if line.looks else 0)
+    return not outcome.allowed or (line.looks and not outcome.remaining)
 
 
 def would_exceed(line: Line, outcome: Outcome | None) -> bool:
@@ -138,15 +162,9 @@ def find_refusing(lines: Sequence[Line], over: Sequence[bool]) -> list[bool]:
     """Tell which lines refuse the request: the hard ones that are over, and all soft ones where all of them are."""
     if not any(over):
         return [False] * len(over)
-    soft = [exceeded for line, exceeded in zip(lines, over, strict=True) if _is_quota(line)]
+    soft = [exceeded for line, exceeded in zip(lines, over, strict=True) if line.quota]
     exhausted = bool(soft) and all(soft)
-    return [
-        exceeded and (line.hard or (exhausted and _is_quota(line))) for line, exceeded in zip(lines, over, strict=True)
-    ]
-
-
-def _is_quota(line: Line) -> bool:
-    return line.soft and line.match is not None and not line.match.rule.shadow
+    return [exceeded and (line.hard or (exhausted and line.quota)) for line, exceeded in zip(lines, over, strict=True)]
 
 
 def _find_match(rules: Rules, domain: str, descriptor: Descriptor) -> Match | None:
@@ -177,24 +195,16 @@ def _plan_line(
     if rule.name and rule.name in replaced:
         return Line(descriptor, match, replaced[rule.name], hits)
     soft = rule.soft or all_soft
-    charge = _make_charge(question, match, rule, soft, hits) if rule.quota.count else None
+    if not rule.quota.count:
+        return Line(descriptor, match, hits=0 if descriptor.negative else hits, limited=True, soft=soft)
+    # All counters of a request live on one shard, that of the domain: only there can a spend be all or nothing.
+    quota = unenforce_quota(rule.quota) if soft or rule.shadow else rule.quota
+    charge = Charge(quota, match.key, hits, question.domain)
+    if descriptor.negative and hits:
+        return Line(descriptor, match, hits=0, limited=True, soft=soft, refund=True, charge=charge)
     return Line(descriptor, match, hits=hits, limited=True, soft=soft, charge=charge)
 
 
-def _make_charge(question: Question, match: Match, rule: Rule, soft: bool, hits: int) -> Charge:
-    """Make the charge of a line; its principal is the domain, so that one request's counters live on one shard.
-
-    Only there can a spend be all or nothing.
-    """
-    quota: Quota = unenforce_quota(rule.quota) if soft or rule.shadow else rule.quota
-    return Charge(quota, match.key, hits, question.domain)
-
-
 def _count_hits(question: Question, descriptor: Descriptor) -> int:
-    """Count the hits: the descriptor's own, be they 0, otherwise those of the request, which are at least 1.
-
-    Negative hits are a look: what was spent is never given back on a proxy's word.
-    """
-    if descriptor.negative:
-        return 0
+    """Count the hits: the descriptor's own, be they 0, otherwise those of the request, which are at least 1."""
     return max(question.hits, 1) if descriptor.hits is None else descriptor.hits

@@ -1,6 +1,6 @@
 """`envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`: read, plan, spend (the only await), judge, write."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from model.instant import Instant
@@ -13,6 +13,8 @@ from ratelimit.plan import (
     find_refusing,
     list_charges,
     list_debts,
+    list_looks,
+    list_refunds,
     look_first,
     plan_lines,
     would_exceed,
@@ -100,15 +102,18 @@ class RateLimitService:
     async def _charge(self, lines: Sequence[Line], now: Instant) -> Outcomes:
         """Spend all charges of a request or none; an outcome for each line, None for one without a charge."""
         looked: Outcomes = [None] * len(lines)
-        if any(line.looks and line.charge is not None for line in lines) or look_first(lines):
-            looked = _spread(lines, await self._limiter.peek(list_charges(lines, looking=True), now), looking=True)
+        refunds = list_refunds(lines)
+        if refunds:
+            await self._limiter.refund(refunds, now)
+        if look_first(lines) or any(line.charge is not None and not line.spends for line in lines):
+            looked = _spread(await self._limiter.peek(list_looks(lines), now), [line.charge for line in lines])
             exceeded = [would_exceed(line, outcome) for line, outcome in zip(lines, looked, strict=True)]
             if any(find_refusing(lines, exceeded)):
                 return [_refuse(outcome) if no else outcome for outcome, no in zip(looked, exceeded, strict=True)]
         charges = list_charges(lines)
         if not charges:
             return looked
-        outcomes = _spread(lines, await self._spend(charges, now), looking=False)
+        outcomes = _spread(await self._spend(charges, now), [line.spends for line in lines])
         spent = [outcome or look for outcome, look in zip(outcomes, looked, strict=True)]
         debts = list_debts(lines, spent, drain=self.options.drain)
         if debts:
@@ -120,10 +125,10 @@ class RateLimitService:
         return await self._limiter.spend(charges, now) if outcomes is None else outcomes
 
 
-def _spread(lines: Sequence[Line], outcomes: Sequence[Outcome], *, looking: bool) -> Outcomes:
-    """Give each line the outcome of its charge, in the order of `list_charges`."""
+def _spread(outcomes: Sequence[Outcome], asked: Iterable[object]) -> Outcomes:
+    """Give each line that asked its outcome, in their order, and the others none."""
     left = iter(outcomes)
-    return [next(left) if line.charge is not None and (looking or line.charge.cost) else None for line in lines]
+    return [next(left) if one else None for one in asked]
 
 
 def _refuse(outcome: Outcome | None) -> Outcome | None:

@@ -57,6 +57,14 @@ ROUTES: dict[str, list[dict]] = {
         {"actions": [header("x-client", "ten")], "hits_addend": {"number": 0}},
         {"actions": [header("x-client", "ten")], "hits_addend": {"number": 6}, "apply_on_stream_done": True},
     ],
+    "/reserve": [
+        {"actions": [header("x-client", "ten")], "hits_addend": {"number": 8}},
+        {
+            "actions": [header("x-client", "ten")],
+            "hits_addend": {"number": 5, "is_negative_hits": True},
+            "apply_on_stream_done": True,
+        },
+    ],
     "/override": [
         {
             "actions": [header("x-client", "client")],

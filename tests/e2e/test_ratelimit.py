@@ -142,6 +142,12 @@ def test_a_debit_when_the_stream_is_done_is_seen_by_the_look_of_the_next_request
     assert envoy.get("/debit", "plain", x_client="d").headers["x-ratelimit-remaining"] == "4"
 
 
+def test_a_reservation_gives_back_what_was_not_used_when_the_stream_is_done(envoy, backstage):
+    assert envoy.get("/reserve", "plain", x_client="v").headers["x-ratelimit-remaining"] == "2"
+    backstage.await_answers(2)
+    assert envoy.get("/cost", "plain", x_client="v", x_cost="0").headers["x-ratelimit-remaining"] == "7"
+
+
 def test_a_limit_from_metadata_wins_over_the_rule(envoy):
     reply = envoy.get("/override", "plain", x_client="o")
     assert (reply.status, reply.headers["x-ratelimit-limit"]) == (200, "1, 1;w=3600")

@@ -4,7 +4,17 @@ import pytest
 
 from model.instant import MINUTE
 from model.quota import Outcome
-from ratelimit.plan import find_refusing, list_charges, list_debts, look_first, plan_lines, would_exceed
+from ratelimit.plan import (
+    find_refusing,
+    is_over,
+    list_charges,
+    list_debts,
+    list_looks,
+    list_refunds,
+    look_first,
+    plan_lines,
+    would_exceed,
+)
 from ratelimit.question import Descriptor, Question, QuestionInvalid
 from tests.ratelimit.asking import rules
 
@@ -58,7 +68,22 @@ def test_soft_and_shadow_limits_are_counted_beside_the_enforced_ones():
 def test_a_look_is_asked_about_and_never_spent():
     lines = plan("hard", "hard?")
     assert [charge.cost for charge in list_charges(lines)] == [1]
-    assert [charge.cost for charge in list_charges(lines, looking=True)] == [0, 0]
+    assert [charge.cost for charge in list_looks(lines)] == [0, 0]
+
+
+def test_hits_that_are_given_back_are_neither_spent_nor_a_cause_of_refusal():
+    descriptors = (Descriptor((("hard", "x"),), 3, negative=True), Descriptor((("soft", "x"),), negative=True))
+    lines = plan_lines(TREE, Question("d", descriptors))
+    assert [charge.cost for charge in list_refunds(lines)] == [3, 1]
+    assert list_charges(lines) == []
+    assert not any(line.looks or line.hits for line in lines)
+    assert find_refusing(lines, [is_over(line, FULL) for line in lines]) == [False, False]
+
+
+def test_no_hits_given_back_are_a_look():
+    lines = plan_lines(TREE, Question("d", (Descriptor((("hard", "x"),), 0, negative=True),)))
+    assert list_refunds(lines) == []
+    assert lines[0].looks
 
 
 @pytest.mark.parametrize(

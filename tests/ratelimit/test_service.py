@@ -217,14 +217,37 @@ async def test_hits_of_a_descriptor_go_before_those_of_the_request():
     assert remaining(await asked(question)) == [3, 8]
 
 
-async def test_negative_hits_count_nothing_and_give_nothing_back():
-    asked = Asked(BASIC)
-    await asked.codes(4, "basic", [("ten", "x")])
-    question = request("basic", [("ten", "x")])
-    question.descriptors[0].hits_addend.value = 3
+async def give_back(asked: Asked, hits: int, *entries: tuple[str, str]) -> RateLimitResponse:
+    question = request("basic", entries)
+    question.descriptors[0].hits_addend.value = hits
     question.descriptors[0].is_negative_hits = True
-    assert remaining(await asked(question)) == [6]
-    assert remaining(await look(asked, "basic", ("ten", "x"))) == [6]
+    return await asked(question)
+
+
+async def test_negative_hits_give_back_what_was_spent():
+    asked = Asked(BASIC)
+    await asked.ask("basic", [("ten", "x")], hits=10)
+    response = await give_back(asked, 3, ("ten", "x"))
+    assert (response.overall_code, remaining(response)) == (OK, [3])
+    assert await asked.codes(4, "basic", [("ten", "x")]) == [OK, OK, OK, OVER]
+
+
+async def test_negative_hits_never_make_a_limit_more_than_whole():
+    asked = Asked(BASIC)
+    await asked.ask("basic", [("ten", "x")], hits=2)
+    assert remaining(await give_back(asked, 500, ("ten", "x"))) == [10]
+    assert remaining(await give_back(asked, 500, ("ten", "new"))) == [10]
+    assert await asked.codes(11, "basic", [("ten", "x")]) == [OK] * 10 + [OVER]
+
+
+async def test_negative_hits_refuse_nobody_and_are_no_hits_of_the_rule():
+    asked = Asked(BASIC)
+    question = request("basic", [("ten", "x")], [("one_per_minute", "y")], hits=1)
+    question.descriptors[0].is_negative_hits = True
+    assert [(await asked(question)).overall_code for _ in range(2)] == [OK, OVER]
+    assert asked.service.tally.snapshot()["basic.ten"]["total"] == 0
+    assert (await give_back(asked, 2, ("none", "x"))).overall_code == OK
+    assert (await give_back(asked, 2, ("free", "x"))).overall_code == OK
 
 
 async def test_one_descriptor_that_comes_twice_is_charged_twice():
