@@ -2,15 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 
 from authz.extension import find_value
-from authz.parsed import DIGESTS, Name, Parsed, fold_name
-from model.instant import SECOND, Instant
+from authz.parsed import DIGESTS, Name, Parsed, fold_name, instant_of
+from model.instant import Instant
 
 MAX_CRL = 16 * 1024 * 1024
 """Bytes of one list: some 400,000 entries."""
@@ -106,8 +105,8 @@ def _read(crl: x509.CertificateRevocationList, issuers: Iterable[Parsed]) -> Crl
         signer=_signer(crl, issuers).key_bytes,
         number=0 if number is None else number.crl_number,
         base=None if delta is None else delta.crl_number,
-        this_update=_instant(crl.last_update_utc),
-        next_update=None if crl.next_update_utc is None else _instant(crl.next_update_utc),
+        this_update=instant_of(crl.last_update_utc),
+        next_update=None if crl.next_update_utc is None else instant_of(crl.next_update_utc),
         scope=_scope(find_value(extensions, x509.IssuingDistributionPoint), crl.issuer),
         entries={entry.serial_number: _revoked(entry) for entry in crl},
     )
@@ -176,7 +175,3 @@ def _full_names(
     if relative is not None:
         return frozenset({x509.DirectoryName(x509.Name([*issuer.rdns, relative]))})
     return frozenset(full or ())
-
-
-def _instant(moment: datetime) -> Instant:
-    return int(moment.timestamp()) * SECOND

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -15,9 +14,9 @@ from cryptography.x509 import ocsp
 
 from authz.chain import signed_by
 from authz.crl import StatusInvalid
-from authz.parsed import DIGESTS, Parsed, Unparsable, fold_name, parse_certificate
+from authz.parsed import DIGESTS, Parsed, Unparsable, fold_name, instant_of, parse_certificate
 from authz.signature import signature_holds
-from model.instant import SECOND, Instant
+from model.instant import Instant
 
 MAX_RESPONSE = 64 * 1024
 ECDSA = "1.2.840.10045.4."
@@ -92,7 +91,7 @@ def _read(single: ocsp.OCSPSingleResponse, now: Instant) -> Response:
     if single.next_update_utc is None:
         raise StatusInvalid("the response does not say how long it holds")
     revoked = single.certificate_status is ocsp.OCSPCertStatus.REVOKED
-    found = Response(revoked, _instant(single.this_update_utc), _instant(single.next_update_utc))
+    found = Response(revoked, instant_of(single.this_update_utc), instant_of(single.next_update_utc))
     if not found.fresh(now):
         raise StatusInvalid("the response is not in force")
     return found
@@ -168,7 +167,3 @@ def _is_responder(response: ocsp.OCSPResponse, signer: Parsed) -> bool:
         return fold_name(response.responder_name) == signer.subject
     # byKey is always a SHA-1 digest (RFC 6960 section 4.2.1): a name, not a proof.
     return response.responder_key_hash == hashlib.sha1(_key_bits(signer), usedforsecurity=False).digest()
-
-
-def _instant(moment: datetime) -> Instant:
-    return int(moment.timestamp()) * SECOND

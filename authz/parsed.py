@@ -149,8 +149,8 @@ def _read(der: bytes, certificate: x509.Certificate) -> Parsed:
         subject=fold_name(certificate.subject),
         issuer=fold_name(certificate.issuer),
         serial=serial,
-        not_before=_instant(certificate.not_valid_before_utc),
-        not_after=_instant(certificate.not_valid_after_utc) + SECOND - 1,
+        not_before=instant_of(certificate.not_valid_before_utc),
+        not_after=instant_of(certificate.not_valid_after_utc) + SECOND - 1,
         key_bytes=_key_bytes(certificate),
         authority=basic is not None and basic.ca,
         path_length=None if basic is None else basic.path_length,
@@ -198,7 +198,8 @@ def _attributes(name: x509.Name, oid: x509.ObjectIdentifier) -> tuple[str, ...]:
     return tuple(value if isinstance(value, str) else value.hex() for value in values)
 
 
-def _instant(moment: datetime) -> Instant:
+def instant_of(moment: datetime) -> Instant:
+    """Turn a moment of X.509, which knows whole seconds, into nanoseconds since the epoch."""
     return int(moment.timestamp()) * SECOND
 
 

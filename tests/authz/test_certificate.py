@@ -123,6 +123,13 @@ def test_certificates_that_come_along_serve_as_issuers(root):
     assert judged(middle, leaf, trust=trust).reason is Reason.CERTIFICATE_USAGE
 
 
+def test_an_odd_certificate_that_came_along_refuses_nobody(root):
+    """It is nobody's issuer then; the leaf is judged without it."""
+    junk = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    peer = read_peer(quote(pki.qwac(root).pem + junk, safe=""))
+    assert isinstance(judge_certificate(peer, open_trust(pki.profile_of(root)), pki.NOW), Identity)
+
+
 def test_size_caps_hold_before_anything_is_parsed(root):
     """C-04: 1 MB of PEM, nine certificates and a leaf of more than 16 KiB are refused."""
     assert read_peer("A" * 1_000_000).reason is Reason.CERTIFICATE_MALFORMED

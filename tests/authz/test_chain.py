@@ -173,6 +173,17 @@ def test_names_are_compared_as_people_read_them():
     assert isinstance(path_of(pki.qwac(pki.authority("test root", keyed="p256/Test Root")), anchors=[root]), Path)
 
 
+def test_a_ca_may_demand_a_policy():
+    """policyConstraints with requireExplicitPolicy 0 below a CA: RFC 5280 section 4.2.1.11."""
+    root = pki.authority()
+    demand = x509.PolicyConstraints(require_explicit_policy=0, inhibit_policy_mapping=None)
+    named = x509.CertificatePolicies([x509.PolicyInformation(x509.ObjectIdentifier(pki.QEVCP_W), None)])
+    middle = pki.authority("Middle", root, extra=[(demand, True), (named, False)])
+    assert isinstance(path_of(pki.qwac(middle), middle, anchors=[root]), Path)
+    assert reason_of(pki.qwac(middle, policies=("1.2.3",)), middle, anchors=[root]) is Reason.CERTIFICATE_UNTRUSTED
+    assert reason_of(pki.qwac(middle, policies=None), middle, anchors=[root]) is Reason.CERTIFICATE_UNTRUSTED
+
+
 def constrained(permitted=None, excluded=None):
     constraints = x509.NameConstraints(permitted_subtrees=permitted, excluded_subtrees=excluded)
     return pki.authority(extra=[(constraints, True)])
@@ -216,6 +227,33 @@ def test_a_wildcard_that_covers_an_excluded_host_is_refused(name):
     root = constrained(excluded=[DNS("secret.example.com")])
     assert reason_of(pki.qwac(root, extra=alternative(DNS(name))), anchors=[root]) is Reason.CERTIFICATE_UNTRUSTED
     assert isinstance(path_of(pki.qwac(root, extra=alternative(DNS("open.example.com"))), anchors=[root]), Path)
+
+
+def test_a_self_issued_ca_is_free_of_the_constraints_of_the_one_above_it():
+    """It is the same CA with another key; the leaf below it is not free."""
+    root = constrained(permitted=[DNS("example.com")])
+    again = pki.issue(
+        root.certificate.subject,
+        root,
+        keyed="p256/again",
+        extensions=[
+            (x509.BasicConstraints(ca=True, path_length=None), True),
+            (x509.SubjectAlternativeName([DNS("elsewhere.org")]), False),
+        ],
+    )
+    good = pki.qwac(again, extra=alternative(DNS("a.example.com")))
+    assert isinstance(path_of(good, again, anchors=[root]), Path)
+    bad = pki.qwac(again, extra=alternative(DNS("elsewhere.org")))
+    assert reason_of(bad, again, anchors=[root]) is Reason.CERTIFICATE_UNTRUSTED
+
+
+def test_a_mail_address_in_the_subject_keeps_to_the_constraints():
+    """Where no alternative name holds one (RFC 5280 section 4.2.1.10)."""
+    root = constrained(permitted=[MAIL("example.com")])
+    for address, expected in (("a@example.com", True), ("a@example.org", False)):
+        subject = x509.Name([x509.NameAttribute(NameOID.EMAIL_ADDRESS, address)])
+        leaf = pki.issue(subject, root, extensions=pki.leaf_extensions())
+        assert isinstance(path_of(leaf, anchors=[root]), Path) is expected
 
 
 def test_the_subject_keeps_to_directory_constraints():
