@@ -1,10 +1,13 @@
 """The HTTP filters of a plane, in their order, and what a route says to each of them.
 
 cors answers preflights, which carry no credential; rbac refuses what is too large to be looked at; ext_authz asks the
-sidecar; buffer bounds bodies, only of callers who may call; ext_proc and the transcoder run where a route asks.
+sidecar; buffer bounds bodies, only of callers who may call; lua refuses what the transcoder would drop; lua, ext_proc
+and the transcoder run where a route asks for them.
 """
 
 import re
+from pathlib import Path
+from typing import Any
 
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.rbac import v3 as rbac
@@ -14,25 +17,28 @@ from envoy_data_plane.envoy.extensions.filters.http.cors import v3 as cors
 from envoy_data_plane.envoy.extensions.filters.http.ext_authz import v3 as ext_authz
 from envoy_data_plane.envoy.extensions.filters.http.ext_proc import v3 as ext_proc
 from envoy_data_plane.envoy.extensions.filters.http.grpc_json_transcoder import v3 as transcoder
+from envoy_data_plane.envoy.extensions.filters.http.lua import v3 as lua
 from envoy_data_plane.envoy.extensions.filters.http.rbac import v3 as rbac_filter
 from envoy_data_plane.envoy.extensions.filters.http.router import v3 as router
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 from envoy_data_plane.envoy.type import v3 as envoy_type
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google.api.expr import v1alpha1 as cel
-from envoy_data_plane.google.protobuf import Any
+from envoy_data_plane.google.protobuf import Any as Packed
 
 from policy.descriptor import cut_descriptors
 from policy.gateway import SIDECAR, Document
 from policy.plane import Cors
 from policy.route import Route
-from policy.typed import grpc, pack, regex, span
+from policy.transcoding import request_fields
+from policy.typed import grpc, pack, regex, span, struct
 
 CORS = "envoy.filters.http.cors"
 AUTHORITY = "envoy.filters.http.ext_authz"
 PROCESSOR = "envoy.filters.http.ext_proc"
 TRANSCODER = "envoy.filters.http.grpc_json_transcoder"
 ADMISSION = "envoy.filters.http.rbac"
+FIELDS = "envoy.filters.http.lua"
 BUFFER = "envoy.filters.http.buffer"
 LABEL = "wardgate.route"
 
@@ -50,6 +56,7 @@ def http_filters(document: Document) -> list[hcm.HttpFilter]:
         ),
         hcm.HttpFilter(name=AUTHORITY, typed_config=pack(_authority(document))),
         hcm.HttpFilter(name=BUFFER, typed_config=pack(buffer.Buffer(max_request_bytes=limit))),
+        hcm.HttpFilter(name=FIELDS, typed_config=pack(_fields()), disabled=True),
         hcm.HttpFilter(name=PROCESSOR, typed_config=pack(_processor(document)), disabled=True),
         hcm.HttpFilter(
             name=TRANSCODER, typed_config=pack(transcoder.GrpcJsonTranscoder(proto_descriptor_bin=b"")), disabled=True
@@ -58,7 +65,7 @@ def http_filters(document: Document) -> list[hcm.HttpFilter]:
     ]
 
 
-def route_filters(route: Route, document: Document) -> dict[str, Any]:
+def route_filters(route: Route, document: Document) -> dict[str, Packed]:
     """Say what one route wants of the filters. Nothing here can switch ext_authz off."""
     settings = {AUTHORITY: label(route.id)}
     if route.stream or route.body is not None:
@@ -68,13 +75,14 @@ def route_filters(route: Route, document: Document) -> dict[str, Any]:
             ext_proc.ExtProcPerRoute(overrides=ext_proc.ExtProcOverrides(processing_mode=_mode()))
         )
     if route.transcode:
+        settings[FIELDS] = pack(lua.LuaPerRoute(filter_context=struct(_request(route, document))))
         settings[TRANSCODER] = pack(_transcoder(route, document))
     if route.cors is not None:
         settings[CORS] = pack(cors_policy(route.cors))
     return settings
 
 
-def _body_limit(body: int | None, url: int) -> dict[str, Any]:
+def _body_limit(body: int | None, url: int) -> dict[str, Packed]:
     """Give a route a body limit of its own; None lets bodies of any size stream through."""
     bound = buffer.Buffer(max_request_bytes=body)
     own = buffer.BufferPerRoute(disabled=True) if body is None else buffer.BufferPerRoute(buffer=bound)
@@ -82,7 +90,7 @@ def _body_limit(body: int | None, url: int) -> dict[str, Any]:
     return {BUFFER: pack(own), ADMISSION: pack(rbac_filter.RbacPerRoute(rbac=rules))}
 
 
-def label(route: str) -> Any:
+def label(route: str) -> Packed:
     """Tell ext_authz the wardgate id of a route."""
     settings = ext_authz.CheckSettings(context_extensions={LABEL: route}, disable_request_body_buffering=True)
     return pack(ext_authz.ExtAuthzPerRoute(check_settings=settings))
@@ -145,6 +153,17 @@ def _mode() -> ext_proc.ProcessingMode:
         request_trailer_mode=header.SKIP,
         response_trailer_mode=header.SKIP,
     )
+
+
+def _fields() -> lua.Lua:
+    """Run policy/fields.lua, which changes nothing and so never makes Envoy choose the route again."""
+    script = Path(__file__).with_name("fields.lua").read_text(encoding="utf-8")
+    return lua.Lua(default_source_code=core.DataSource(inline_string=script), clear_route_cache=False)
+
+
+def _request(route: Route, document: Document) -> dict[str, Any]:
+    upstream = document.upstreams[route.targets[0]]
+    return request_fields(document.content(upstream.descriptors or ""), upstream.services, route.match)
 
 
 def _transcoder(route: Route, document: Document) -> transcoder.GrpcJsonTranscoder:

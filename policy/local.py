@@ -16,7 +16,7 @@ from model.reason import TABLE, Reason
 from policy.typed import header, pack, struct
 
 _DETAILS = "response.code_details"
-_OURS = f"{_DETAILS} == 'ext_authz_denied' || {_DETAILS}.startsWith('ext_proc_wardgate')"
+_OURS = f"{_DETAILS} in ['ext_authz_denied', 'lua_response'] || {_DETAILS}.startsWith('ext_proc_wardgate')"
 
 # First match wins. The codes without details of their own follow the ones with.
 _MAPPERS: tuple[tuple[str, Reason], ...] = (

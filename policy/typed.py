@@ -6,7 +6,7 @@ from typing import Any as Anything
 from betterproto2 import Message
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
-from envoy_data_plane.google.protobuf import Any, Struct, Value
+from envoy_data_plane.google.protobuf import Any, ListValue, Struct, Value
 
 from policy.scalar import Address
 
@@ -52,13 +52,17 @@ def header(name: str, value: str) -> core.HeaderValueOption:
 
 
 def struct(members: dict[str, Anything]) -> Struct:
-    """Turn a flat JSON object into a Struct."""
+    """Turn a JSON object into a Struct."""
     return Struct(fields={name: _value(member) for name, member in members.items()})
 
 
 def _value(member: Anything) -> Value:
     if isinstance(member, bool):
         return Value(bool_value=member)
+    if isinstance(member, dict):
+        return Value(struct_value=struct(member))
+    if isinstance(member, list):
+        return Value(list_value=ListValue(values=list(map(_value, member))))
     if isinstance(member, int | float):
         return Value(number_value=float(member))
     return Value(string_value=str(member))

@@ -229,8 +229,7 @@ def run_world(folder: Path, **more) -> Iterator[World]:
     environment, document = prepare(folder, **more)
     directory = folder / "envoy"
     write_files(directory, compile_envoy(document, directory))
-    routes = compile_snapshot(document).routes
-    sidecar = Sidecar({name: route.response for name, route in routes.items() if route.response is not None})
+    sidecar = Sidecar(compile_snapshot(document).routes)
     address = environment["WARDGATE_SIDECAR"]
     sidecar.start(address)
     backend, server = start_backend(folder, environment)

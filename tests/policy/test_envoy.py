@@ -120,13 +120,13 @@ def test_authorisation_fails_closed_and_never_chooses_the_route_again(files):
         assert processor["typed_config"]["route_cache_action"] == "RETAIN"
         assert processor["disabled"] is True
         assert "failure_mode_allow" not in processor["typed_config"]
-    assert not any("clear_route_cache" in node for node in walk(files))
+    assert not any(node.get("clear_route_cache") for node in walk(files))
 
 
 def test_preflights_are_answered_before_and_bodies_read_after_the_decision(files):
     for _, manager in managers(files):
         names = [name.rpartition(".")[2] for name in http_filters(manager)]
-        assert names == ["cors", "rbac", "ext_authz", "buffer", "ext_proc", "grpc_json_transcoder", "router"]
+        assert names == ["cors", "rbac", "ext_authz", "buffer", "lua", "ext_proc", "grpc_json_transcoder", "router"]
 
 
 def test_no_route_matches_on_what_the_sidecar_or_a_filter_can_change(files):
