@@ -71,6 +71,9 @@ class Source:
         except YAMLError as error:
             self.faults.append(Fault(self.file, 0, 0, f"error loading config file: {str(error).splitlines()[0]}"))
             return None
+        except RecursionError:
+            self.faults.append(Fault(self.file, 0, 0, "error loading config file: nested too deeply"))
+            return None
         if second is not None:
             self.notice(second, "only the first document of a file is read")
         return first

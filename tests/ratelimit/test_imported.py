@@ -5,10 +5,13 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from model.instant import DAY, HOUR, MINUTE, SECOND
 from model.quota import Algorithm
 from ratelimit.imported import DEEPEST, RulesInvalid, load_rules, read_rules
+from ratelimit.rules import Rules
 from tests.ratelimit.asking import rules
 
 VECTORS = Path(os.environ.get("WARDGATE_VECTORS", "../shared/vectors")) / "envoy-ratelimit"
@@ -309,6 +312,22 @@ def test_what_cannot_be_meant_is_refused_with_what_was_found(text, fact):
         read_rules([("rules.yaml", text)])
     assert fact in str(raised.value)
     assert len(raised.value.faults) == 1
+
+
+@pytest.mark.parametrize("deep", ["[" * 5000, "domain: d\ndescriptors: " + "{key: " * 5000])
+def test_a_file_that_is_nested_too_deeply_to_parse_is_a_fault_like_any(deep):
+    with pytest.raises(RulesInvalid, match="nested too deeply"):
+        read_rules([("rules.yaml", deep)])
+
+
+@given(st.text("ab:-*&[]{}'\"\n\t <#|>!?%0.~,é\0", max_size=60))
+def test_any_text_is_rules_or_a_list_of_faults(text):
+    for written in (text, f"domain: d\n{text}", f"domain: d\ndescriptors:\n  - key: {text}\n"):
+        try:
+            read = read_rules([("rules.yaml", written)])
+        except RulesInvalid as invalid:
+            read = invalid
+        assert read.domains if isinstance(read, Rules) else read.faults
 
 
 def test_an_alias_of_itself_ends_at_the_deepest_level():
