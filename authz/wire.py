@@ -27,6 +27,9 @@ _UNAUTHENTICATED = 16
 _APPEND = core.HeaderValueOption.APPEND_IF_EXISTS_OR_ADD
 _OVERWRITE = core.HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
 
+_LONGEST_ID = 128
+"""Characters of a request id that are kept: it is repeated in logs, documents and contexts."""
+
 _NONE: frozenset[str] = frozenset()
 
 _PRINTABLE = bytes(range(0x20, 0x7F))
@@ -58,7 +61,7 @@ def read_check(data: bytes, now: Instant) -> Request:
         http.host,
         http.scheme,
         source.address.socket_address.address,
-        headers.get("x-request-id") or http.id,
+        (headers.get("x-request-id") or http.id)[:_LONGEST_ID],
         attributes.context_extensions.get(ROUTE_EXTENSION),
         source.certificate,
         attributes.tls_session.sni,
@@ -81,7 +84,7 @@ def _read_lines(lines: Sequence[core.HeaderValue]) -> tuple[dict[str, str], froz
     What Envoy sends is read in one go: lower-case names, each once, with raw values. Anything else line by line.
     """
     headers = {line.key: line.raw_value.decode("latin-1") for line in lines}
-    if len(headers) == len(lines) and "".join(headers).islower() and "" not in headers.values():
+    if len(headers) == len(lines) and all(headers.values()) and "".join(headers).islower():
         return headers, _NONE
     return _read_odd_lines(lines)
 

@@ -49,7 +49,7 @@ def find_tightest(limits: Sequence[Limited]) -> Limited:
     Where none refused, the one with the fewest requests left, and of equals the one that is whole again last. Raises
     ValueError for an empty sequence.
     """
-    return min(limits, key=_tightness)
+    return limits[0] if len(limits) == 1 else min(limits, key=_tightness)
 
 
 def wait_seconds(limits: Sequence[Limited]) -> int | None:

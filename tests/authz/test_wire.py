@@ -75,6 +75,11 @@ def test_stream_id_stands_in_for_a_missing_request_id():
     assert read_check(data.SerializeToString(), NOW).id == "stream-1"
 
 
+def test_long_request_id_is_cut():
+    """It goes into logs, documents and contexts, and a client may have chosen it."""
+    assert read_check(check_bytes(request(id="r" * 9000)), NOW).id == "r" * 128
+
+
 def test_empty_message_is_an_empty_request():
     """Nothing is made up."""
     assert read_check(b"", NOW) == Request(received=NOW)
