@@ -29,12 +29,14 @@ class Revocations:
 
     `lists` are by source, so that a newer list takes the place of the older one of the same source. `wanted` holds the
     certificates of paths that held and whose status is not known, with their issuers, for the background to look up.
+    `unchecked` counts the requests that passed by a soft policy though the status of their certificate was not known.
     """
 
     lists: dict[str, Crl] = field(default_factory=dict)
     responses: dict[Key, Response] = field(default_factory=dict)
     wanted: dict[Key, tuple[Parsed, Parsed]] = field(default_factory=dict)
     by_issuer: dict[Name, tuple[Crl, ...]] = field(default_factory=dict)
+    unchecked: int = 0
 
     def put_crl(self, source: str, crl: Crl) -> None:
         """Take over a list that a source brought. Raises StatusInvalid and keeps the old one where that is newer.
@@ -83,6 +85,7 @@ class Revocations:
                     return Deny(Reason.CERTIFICATE_STATUS_UNKNOWN, STALE)
                 if index == 0:
                     return Deny(Reason.CERTIFICATE_STATUS_UNKNOWN)
+            self.unchecked += revoked is None and index == 0
         return None
 
     def seconds_left(self, now: Instant) -> dict[str, int]:

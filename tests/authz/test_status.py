@@ -468,6 +468,7 @@ def test_the_profile_decides_what_an_unknown_status_costs(root, revocation, expe
     for status in (Revocations(), None):
         verdict = judge_certificate(peer, trust, pki.NOW, status)
         assert isinstance(verdict, Identity) if expected is None else verdict.reason is expected
+        assert status is None or status.unchecked == (revocation == "soft")
 
 
 def test_a_revocation_ends_a_remembered_verdict_at_once(root):
