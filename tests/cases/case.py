@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from ruamel.yaml import YAML
 
 from authz.apikey import KeyTable, hash_key
@@ -80,7 +80,7 @@ class Asked(Part):
 class Want(Part):
     """The verdict: `deny` or what an allowance must hold."""
 
-    deny: Reason | None = None
+    deny: str | None = Field(None, description="A reason of docs/reasons.md")
     status: int | None = None
     challenge: str | None = Field(None, description="Stands in one of the WWW-Authenticate fields")
     retry_after: int | None = None
@@ -89,6 +89,12 @@ class Want(Part):
     context: dict[str, Any] = Field({}, description="Members of the caller context; null for an absent one")
     removed: list[str] = Field([], description="Header fields that the upstream must not see")
     removed_query: list[str] = []
+
+    @field_validator("deny")
+    @classmethod
+    def is_reason(cls, value: str | None) -> str | None:
+        """Refuse a reason that there is not; the schema leaves them open, so that it does not change with each."""
+        return value if value is None else Reason(value).value
 
 
 class Case(Part):

@@ -37,7 +37,7 @@ def test_decision_is_as_written(case):
     for name, value in want.caller.items():
         assert getattr(verdict.caller, name) == value
     if want.deny is not None:
-        assert getattr(verdict, "reason", "allowed") is want.deny
+        assert getattr(verdict, "reason", "allowed") == want.deny
         check_denial(response.denied_response, want)
     else:
         assert response.WhichOneof("http_response") == "ok_response", verdict
