@@ -14,6 +14,7 @@ from redis.asyncio import Connection
 from redis.crc import key_slot
 from redis.exceptions import RedisError
 
+from model.instant import Instant
 from model.snapshot import Store as Settings
 from ratelimit.node import LAST_PROBE, PROBE_TIMEOUT, Node, Opener, name_cause
 from ratelimit.script import Naming
@@ -36,6 +37,7 @@ class Cluster:
         self._watch: asyncio.Task[None] | None = None
         self._stale = asyncio.Event()
         self._known = asyncio.Event()
+        self._clock: Callable[[], Instant] | None = None
 
     def nodes(self) -> Sequence[Node]:
         """List the masters that are known."""
@@ -48,6 +50,12 @@ class Cluster:
     def refresh(self) -> None:
         """Read the map again soon: a counter has moved."""
         self._stale.set()
+
+    def date(self, clock: Callable[[], Instant]) -> None:
+        """Let `clock` date every call."""
+        self._clock = clock
+        for node in self._nodes.values():
+            node.clock = clock
 
     async def start(self, patience: float) -> None:
         """Read the map and connect, waiting at most `patience` seconds for both."""
@@ -115,7 +123,7 @@ class Cluster:
             self._changed("")
 
     def _build(self, address: Address, spans: Sequence[tuple[int, int]]) -> Node:
-        return Node(
+        node = Node(
             open_address(self._seeds[0] | {"host": address[0], "port": address[1]}),
             self._naming,
             self._settings.budget,
@@ -123,6 +131,8 @@ class Cluster:
             joined=False,
             probe_key=probe_key(self._naming.prefix, spans),
         )
+        node.clock = self._clock
+        return node
 
     def _lost(self, cause: str) -> None:
         self._changed(cause)

@@ -91,11 +91,7 @@ class Node:
         self._queue: list[Waiting] = []
         self._pump: asyncio.Task[None] | None = None
         self._probe: asyncio.Task[None] | None = None
-        self._time: Callable[[], Instant | None] = lambda: None
-
-    def date(self, clock: Callable[[], Instant | None]) -> None:
-        """Let `clock` date the calls rather than the server's own clock (for tests)."""
-        self._time = clock
+        self.clock: Callable[[], Instant] | None = None  # None: the server's own
 
     async def start(self, patience: float) -> None:
         """Look for the server, waiting for it at most `patience` seconds; it is looked for until `close`."""
@@ -161,7 +157,7 @@ class Node:
         if connection is None or not connection.is_connected:
             raise StoreAway("not connected")
         parcels = [list(groups)] if self._joined else [[group] for group in groups]
-        packed = [encode(parcel, self._naming, self._time()) for parcel in parcels]
+        packed = [encode(parcel, self._naming, self.clock and self.clock()) for parcel in parcels]
         self.calls += 1
         replies = await exchange(connection, [write_call("EVALSHA", DIGEST, *one) for one in packed])
         forgotten = [index for index, reply in enumerate(replies) if isinstance(reply, NoScriptError)]

@@ -30,6 +30,10 @@ class Topology(Protocol):
         """Take notice that a counter has moved."""
         ...
 
+    def date(self, clock: Callable[[], Instant]) -> None:
+        """Let `clock` date every call."""
+        ...
+
     async def start(self, patience: float) -> None:
         """Connect, waiting at most `patience` seconds for it."""
         ...
@@ -56,6 +60,10 @@ class Solo:
 
     def refresh(self) -> None:
         """Nothing moves."""
+
+    def date(self, clock: Callable[[], Instant]) -> None:
+        """Let `clock` date every call."""
+        self._node.clock = clock
 
     async def start(self, patience: float) -> None:
         """See `Node.start`."""
@@ -91,6 +99,10 @@ class RedisStore:
     async def close(self) -> None:
         """Drop every connection and fail whoever still waits."""
         await self._topology.close()
+
+    def date(self, clock: Callable[[], Instant]) -> None:
+        """Let `clock` date every call rather than the servers' own clocks: for tests and for replays."""
+        self._topology.date(clock)
 
     def find(self, charge: Charge) -> Node | None:
         """Find the server on which a charge's counter lives."""
