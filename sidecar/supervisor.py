@@ -123,7 +123,7 @@ class Supervisor:
         """Drain all workers at once; what is not gone when drain and grace are over is killed."""
         self.stopping = True
         processes = [seat.process for seat in self.seats if seat.process] + [process for process, _ in self._spare]
-        await self._tell("stop", None)
+        await self._tell("stop", None, GLANCE)
         for _, end in self._spare:
             end.close()
         limit = (self._settings.drain + self._settings.grace) / SECOND + 1.0
@@ -182,10 +182,10 @@ class Supervisor:
             seat.link.close()
             seat.link = None
 
-    async def _tell(self, kind: str, value: Any) -> list[str]:
+    async def _tell(self, kind: str, value: Any, patience: float = PATIENCE) -> list[str]:
         """Tell all workers the same; what they answered beyond None. One that is gone learns it from its successor."""
         links = [seat.link for seat in self.seats if seat.link is not None]
-        answers = await asyncio.gather(*(link.ask(kind, value, PATIENCE) for link in links), return_exceptions=True)
+        answers = await asyncio.gather(*(link.ask(kind, value, patience) for link in links), return_exceptions=True)
         return [str(answer) for answer in answers if answer is not None and not isinstance(answer, LinkClosed)]
 
     async def _ask_report(self, seat: Seat) -> None:
