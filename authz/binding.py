@@ -3,6 +3,7 @@
 import hmac
 
 from authz.evidence import Answer, Evidence
+from authz.proof import Demand, ReplaysFull, judge_proof
 from model.reason import Reason
 from model.snapshot import Kind
 from model.verdict import Deny
@@ -58,9 +59,19 @@ def _holds_certificate(evidence: Evidence, thumbprint: str) -> bool:
 
 
 def _judge_proof(evidence: Evidence, thumbprint: str) -> Answer:
-    """Ask for the proof of a key that a token is bound to; as a Bearer token it is refused (RFC 9449 section 7.1)."""
-    proven = evidence.proven
-    if proven is None:
-        missing = evidence.credential is None or evidence.credential.scheme != "dpop"
-        return Deny(Reason.PROOF_MISSING if missing or "dpop" not in evidence.request.headers else Reason.PROOF_INVALID)
-    return None if hmac.compare_digest(proven.encode(), thumbprint.encode()) else Deny(Reason.BINDING_MISMATCH)
+    """Hold the proof of a key that a token is bound to; as a Bearer token it is refused (RFC 9449 section 7.1).
+
+    A gateway that cannot tell whether a proof was used before takes none.
+    """
+    credential, request = evidence.credential, evidence.request
+    proof = request.headers.get("dpop")
+    if credential is None or credential.scheme != "dpop" or not proof:
+        return Deny(Reason.PROOF_MISSING)
+    origin = evidence.plan.plane.origin
+    if not origin:
+        return Deny(Reason.BINDING_UNSUPPORTED)
+    demand = Demand(request.method, origin, request.path, credential.text, thumbprint)
+    try:
+        return judge_proof(proof, demand, evidence.resident.live.proofs, evidence.now)
+    except ReplaysFull:
+        return Deny(Reason.OVERLOADED)

@@ -20,24 +20,33 @@ _SCHEMES: dict[Kind, str] = {
     Kind.API_KEY: "ApiKey",
     Kind.CERTIFICATE: "Certificate",
 }
-_PROOF_ERRORS = ("invalid_dpop_proof", "use_dpop_nonce")
+_PROOF_ERROR = "invalid_dpop_proof"
 
 
-def write_challenges(reason: Reason, plan: Plan) -> tuple[str, ...]:
-    """Write the challenges of a refusal, one header field each; () where the status asks for none."""
+def write_challenges(reason: Reason, plan: Plan, scheme: str = "") -> tuple[str, ...]:
+    """Write the challenges of a refusal, one header field each; () where the status asks for none.
+
+    `scheme` is that in which a token came: what was wrong is said in the same one. Before there is a token, DPoP is
+    named where the route demands bound tokens and the plane can hold a proof against its origin.
+    """
     row = TABLE[reason]
     if row.status != 401 and row.challenge is None:
         return ()
     realm = _quote(plan.plane.realm)
     error = row.challenge or ""
-    if error in _PROOF_ERRORS:
-        parameters = _error_parameters(error, row.detail, ())
-        return (f'DPoP realm={realm}, {", ".join(parameters)}, algs="{PROOF_ALGORITHMS}"',)
     schemes = dict.fromkeys(_SCHEMES[kind] for kind in _SCHEMES if kind in plan.kinds)
-    if error and "Bearer" in schemes:
+    if error and ("Bearer" in schemes or error == _PROOF_ERROR):
         required = plan.route.requirement.scopes if error == "insufficient_scope" else ()
-        return (", ".join([f"Bearer realm={realm}", *_error_parameters(error, row.detail, required)]),)
-    return tuple(f"{scheme} realm={realm}" for scheme in schemes) if row.status == 401 else ()
+        parameters = _error_parameters(error, row.detail, required)
+        if scheme == "dpop" or error == _PROOF_ERROR:
+            return (", ".join([f"DPoP realm={realm}", *parameters, f'algs="{PROOF_ALGORITHMS}"']),)
+        return (", ".join([f"Bearer realm={realm}", *parameters]),)
+    if row.status != 401:
+        return ()
+    written = [f"{name} realm={realm}" for name in schemes]
+    if "Bearer" in schemes and plan.route.requirement.bound and plan.plane.origin:
+        written.append(f'DPoP realm={realm}, algs="{PROOF_ALGORITHMS}"')
+    return tuple(written)
 
 
 def _error_parameters(error: str, description: str, scopes: Iterable[str]) -> list[str]:

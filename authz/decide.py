@@ -17,6 +17,7 @@ from authz.identify import check_certificate, check_credential
 from authz.limits import limit_address, spend_quotas
 from authz.requirement import check_requirement
 from authz.revocation import check_revocation
+from authz.token import Claims
 from model.quota import Outcome
 from model.verdict import Allow, Deny, Verdict
 
@@ -38,7 +39,7 @@ STEPS: tuple[Step, ...] = (
 )
 """DESIGN section 4. Refusals that spend nothing come before the spend, so a refused request costs no quota."""
 
-Reply = Sequence[Outcome] | bool | Deny
+Reply = Sequence[Outcome] | bool | Claims | Deny
 """What comes back for an ask: what its `then` takes, or a refusal that ends the decision."""
 
 
@@ -61,5 +62,9 @@ def complete_verdict(evidence: Evidence, verdict: Verdict) -> Verdict:
     """
     if isinstance(verdict, Allow):
         return verdict
-    challenges = verdict.challenges or write_challenges(verdict.reason, evidence.plan)
+    challenges = verdict.challenges or write_challenges(verdict.reason, evidence.plan, _scheme(evidence))
     return replace(verdict, caller=evidence.caller, challenges=challenges)
+
+
+def _scheme(evidence: Evidence) -> str:
+    return evidence.credential.scheme if evidence.credential is not None else ""

@@ -110,6 +110,14 @@ class Denylist:
         """Count the entries."""
         return sum(len(marks) for marks in self.marks.values())
 
+    def __bool__(self) -> bool:
+        """Whether anything is listed at all."""
+        return any(self.marks.values())
+
+    def copy(self) -> "Denylist":
+        """Make a list that this one no longer changes, so that another thread can write it down."""
+        return Denylist(self.version, {subject: dict(marks) for subject, marks in self.marks.items()})
+
     def add(self, entry: Entry) -> None:
         """Take an entry in. Of two for the same thing the wider one stays: a revocation is never weakened."""
         marks = self.marks[entry.subject]

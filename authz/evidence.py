@@ -6,7 +6,7 @@ from typing import Any
 
 from authz.certificate import Identity
 from authz.plan import NOWHERE, Plan
-from authz.resident import Mark, Resident, Verified
+from authz.resident import Keys, Mark, Resident, Verified
 from authz.token import Claims
 from model.instant import Instant
 from model.quota import Charge, Outcome, Quota
@@ -30,8 +30,8 @@ class Evidence:
 
     `plan` is NOWHERE for a request that no route fits. `serial` names the credential without being it (a `jti`, the
     id of an API key), "" where it has no name. `issued` is when the credential was issued. `marks` are what a denylist
-    can name about it. `verified` is what is remembered of a token. `proven` is the thumbprint of the key whose DPoP
-    proof held. `charges` are what was asked of the limiter, `met` the limits that were met, and how.
+    can name about it. `verified` is what is remembered of a token. `charges` are what was asked of the limiter, `met`
+    the limits that were met, and how.
     """
 
     request: Request
@@ -49,7 +49,6 @@ class Evidence:
     serial: str = ""
     issued: Instant | None = None
     marks: tuple[Mark, ...] = ()
-    proven: str | None = None
     verified: Verified | None = None
     charges: Sequence[Charge] = ()
     met: Sequence[tuple[Quota, Outcome]] = ()
@@ -76,8 +75,18 @@ class Spend(Ask):
 class WantKey(Ask):
     """Ask for an issuer's keys once more. The reply is whether they changed."""
 
+    keys: Keys
     issuer_id: str
     kid: str
+
+
+@dataclass(slots=True)
+class Introspect(Ask):
+    """Ask about an opaque token. The reply is its claims; a `lenient` question takes older ones over none."""
+
+    endpoint_id: str
+    token: str = field(repr=False)
+    lenient: bool
 
 
 Answer = Verdict | Ask | None

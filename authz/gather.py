@@ -6,8 +6,8 @@ What is resident is tried first, without waiting. A dependency that fails become
 from collections.abc import Sequence
 
 from authz.decide import Reply, decide
-from authz.evidence import Ask, Spend, WantKey, open_evidence
-from authz.resident import Resident
+from authz.evidence import Ask, Introspect, Spend, WantKey, open_evidence
+from authz.resident import Endpoints, Resident
 from model.instant import Instant
 from model.quota import Charge, Limiter, LimiterUnavailable
 from model.reason import Reason
@@ -34,8 +34,15 @@ async def _perform(ask: Ask, resident: Resident, limiter: Limiter, now: Instant)
         case Spend():
             return await _spend(ask.charges, limiter, now)
         case WantKey():
-            return await resident.live.keys.want(ask.issuer_id, ask.kid)
+            return await ask.keys.want(ask.issuer_id, ask.kid)
+        case Introspect():
+            return await _introspect(ask, resident.live.endpoints, now)
     raise TypeError(f"nothing performs {type(ask).__name__}")
+
+
+async def _introspect(ask: Introspect, endpoints: Endpoints, now: Instant) -> Reply:
+    known = endpoints.recall(ask.endpoint_id, ask.token, now)
+    return known if known is not None else await endpoints.ask(ask.endpoint_id, ask.token, lenient=ask.lenient)
 
 
 async def _spend(charges: Sequence[Charge], limiter: Limiter, now: Instant) -> Reply:

@@ -1,14 +1,17 @@
 """Whom the request stands for: the certificate of the connection, then the credential, each by its own verifier."""
 
 from authz.apikey import judge_key
+from authz.assertion import identify_assertion
 from authz.certificate import judge_certificate, read_peer
 from authz.denylist import Subject
 from authz.evidence import Answer, Evidence, Step, WantKey
-from authz.resident import Mark, Resident, Verified
+from authz.opaque import identify_opaque
+from authz.resident import Verified
+from authz.standing import admit_consumer, find_standing, note_verified
 from authz.token import Claims, Trusted, UnknownKey, judge_times, verify_token
 from model.reason import Reason
-from model.snapshot import Access, Consumer, Kind, Tier
-from model.verdict import Caller, Deny
+from model.snapshot import Access, Kind
+from model.verdict import Deny
 
 
 def check_certificate(evidence: Evidence) -> Answer:
@@ -62,7 +65,7 @@ def identify_peer(evidence: Evidence) -> Answer:
         consumer = resident.snapshot.consumers.get(identity.common_name)
     if consumer is None:
         return Deny(Reason.CLIENT_UNKNOWN)
-    return _admit_consumer(evidence, consumer)
+    return admit_consumer(evidence, consumer)
 
 
 def identify_key(evidence: Evidence) -> Answer:
@@ -82,7 +85,7 @@ def identify_key(evidence: Evidence) -> Answer:
     evidence.serial = record.id
     evidence.caller.tenant = record.tenant
     evidence.marks = ((Subject.API_KEY, "", record.id),)
-    return _admit_consumer(evidence, consumer)
+    return admit_consumer(evidence, consumer)
 
 
 def identify_token(evidence: Evidence) -> Answer:
@@ -97,7 +100,10 @@ def identify_token(evidence: Evidence) -> Answer:
         resident.tokens.drop(text)
     claims = verify_token(text, resident.live.keys.trust, evidence.now)
     if isinstance(claims, UnknownKey):
-        return WantKey(_verify_again, claims.issuer_id, claims.kid)
+        return WantKey(_verify_again, resident.live.keys, claims.issuer_id, claims.kid)
+    if _is_assertion(evidence, claims):
+        evidence.caller.kind = Kind.ASSERTION.value
+        return identify_assertion(evidence)
     return claims if isinstance(claims, Deny) else _accept(evidence, text, claims)
 
 
@@ -126,74 +132,23 @@ def _recall(evidence: Evidence, verified: Verified, trusted: Trusted) -> Answer:
     if evidence.now >= trusted.until and evidence.plan.route.access is not Access.READ:
         return Deny(Reason.IDENTITY_UNAVAILABLE)
     refusal = judge_times(verified.claims, trusted.issuer, evidence.now)
-    if refusal is not None:
-        return refusal
-    _note(evidence, verified)
-    return None
+    return refusal if refusal is not None else note_verified(evidence, verified)
 
 
 def _accept(evidence: Evidence, text: str, claims: Claims) -> Answer:
     """Find out whom a token that holds stands for, and remember both."""
-    resident = evidence.resident
-    consumer = resident.snapshot.consumers.get(claims.client_id)
-    tier = _find_tier(resident, claims, consumer)
-    if tier is None:
-        evidence.caller.client_id = claims.client_id
-        return Deny(Reason.CLIENT_UNKNOWN)
-    tenant = consumer.tenant if consumer is not None and consumer.tenant else claims.tenant
-    caller = Caller(Kind.JWT.value, claims.client_id, claims.subject, tier.id, tenant)
-    verified = Verified(claims, caller, consumer, tier, _marks(claims))
-    resident.tokens.put(text, verified)
-    _note(evidence, verified)
-    return None
+    issuer = evidence.resident.snapshot.issuers.get(claims.issuer_id)
+    verified = find_standing(evidence, claims, Kind.JWT, issuer.tier if issuer is not None else None)
+    if isinstance(verified, Deny):
+        return verified
+    evidence.resident.tokens.put(text, verified)
+    return note_verified(evidence, verified)
 
 
-def _find_tier(resident: Resident, claims: Claims, consumer: Consumer | None) -> Tier | None:
-    """Find the tier: that of the registered consumer; for others the one in the token, or the issuer's for strangers.
-
-    An issuer without a tier for strangers has none: its clients have to be registered, whatever their tokens say.
-    """
-    tiers = resident.snapshot.tiers
-    if consumer is not None:
-        return tiers[consumer.tier]
-    issuer = resident.snapshot.issuers.get(claims.issuer_id)
-    if issuer is None or issuer.tier is None:
-        return None
-    return tiers.get(claims.tier) or tiers[issuer.tier]
-
-
-def _marks(claims: Claims) -> tuple[Mark, ...]:
-    return (
-        (Subject.TOKEN, claims.issuer, claims.jti),
-        (Subject.SUBJECT, claims.issuer, claims.subject),
-        (Subject.KEY, claims.issuer, claims.kid),
-    )
-
-
-def _note(evidence: Evidence, verified: Verified) -> None:
-    claims, caller = verified.claims, verified.caller
-    evidence.verified = verified
-    evidence.claims = claims
-    evidence.scopes = claims.scopes
-    evidence.roles = claims.roles
-    evidence.serial = claims.jti
-    evidence.issued = claims.issued
-    evidence.marks = verified.marks
-    evidence.consumer = verified.consumer
-    evidence.tier = verified.tier
-    evidence.caller = Caller(
-        caller.kind, caller.client_id, caller.subject, caller.tier, caller.tenant, evidence.caller.organisation
-    )
-
-
-def _admit_consumer(evidence: Evidence, consumer: Consumer) -> Answer:
-    caller = evidence.caller
-    evidence.consumer = consumer
-    evidence.tier = evidence.resident.snapshot.tiers[consumer.tier]
-    caller.client_id = consumer.client_id
-    caller.tier = consumer.tier
-    caller.tenant = consumer.tenant or caller.tenant
-    return None
+def _is_assertion(evidence: Evidence, claims: Claims | Deny) -> bool:
+    """Tell whether a JWT of no issuer may be that of a partner: both come alike, and only the keys tell them apart."""
+    unknown = isinstance(claims, Deny) and claims.reason is Reason.TOKEN_ISSUER
+    return unknown and Kind.ASSERTION in evidence.plan.kinds
 
 
 IDENTIFIERS: dict[Kind, Step] = {
@@ -201,5 +156,7 @@ IDENTIFIERS: dict[Kind, Step] = {
     Kind.CERTIFICATE: identify_peer,
     Kind.API_KEY: identify_key,
     Kind.JWT: identify_token,
+    Kind.OPAQUE: identify_opaque,
+    Kind.ASSERTION: identify_assertion,
 }
 """Which step verifies which kind. A kind without one is refused."""

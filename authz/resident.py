@@ -8,12 +8,15 @@ from authz.apikey import KeyTable
 from authz.certificate import Certificates, StatusBook, Trust, open_trust
 from authz.denylist import Denylist, Subject
 from authz.plan import Plan, draw_plans
+from authz.proof import Replays
 from authz.recent import Recent
 from authz.ring import ContextRing
 from authz.token import Claims, Trusted
+from model.instant import Instant
 from model.quota import Charge
+from model.reason import Reason
 from model.snapshot import Consumer, Snapshot, Tier
-from model.verdict import Caller
+from model.verdict import Caller, Deny
 
 Mark = tuple[Subject, str, str]
 """One thing that a denylist can name: what it is, its scope and its name (see `authz.denylist.Subject`)."""
@@ -54,18 +57,52 @@ class FixedKeys:
         return False
 
 
+class Endpoints(Protocol):
+    """The introspection endpoints, with what they said lately (`authz.introspect.Introspector`)."""
+
+    def recall(self, endpoint_id: str, token: str, now: Instant) -> Claims | Deny | None:
+        """Recall what was said of a token; None where the endpoint has to be asked."""
+        ...
+
+    async def ask(self, endpoint_id: str, token: str, *, lenient: bool) -> Claims | Deny:
+        """Ask about a token; a lenient question takes an older answer where there is no other."""
+        ...
+
+
+class NoEndpoints:
+    """Nobody who could be asked."""
+
+    def recall(self, endpoint_id: str, token: str, now: Instant) -> Claims | Deny | None:
+        """Nothing was ever said."""
+        del endpoint_id, token, now
+        return None
+
+    async def ask(self, endpoint_id: str, token: str, *, lenient: bool) -> Claims | Deny:
+        """There is nobody to answer."""
+        del endpoint_id, token, lenient
+        return Deny(Reason.IDENTITY_UNAVAILABLE)
+
+
 @dataclass(slots=True)
 class Live:
     """What changes while a snapshot stays: written by sidecar, read by every decision, shared by successive residents.
 
-    `ring` signs the caller contexts. `status` is what is known of revoked certificates. `saturation` is 0 (idle) to 1
-    (no room). `resting` are the ids of upstreams whose breaker is open.
+    `ring` signs the caller contexts. `keys` are those of issuers, `partners` those of consumers that sign for
+    themselves. `denylist` is what the feed told and `filed` what files say; `heard` is when the feed last spoke.
+    `proofs` and `assertions` are those that were used and are good once. `status` is what is known of revoked
+    certificates. `saturation` is 0 (idle) to 1 (no room). `resting` are the ids of upstreams whose breaker is open.
     """
 
     ring: ContextRing
     keys: Keys = field(default_factory=FixedKeys)
+    partners: Keys = field(default_factory=FixedKeys)
+    endpoints: Endpoints = field(default_factory=NoEndpoints)
     denylist: Denylist = field(default_factory=Denylist)
+    filed: Denylist = field(default_factory=Denylist)
+    heard: Instant = 0
     api_keys: KeyTable = field(default_factory=KeyTable)
+    proofs: Replays = field(default_factory=Replays)
+    assertions: Replays = field(default_factory=Replays)
     status: StatusBook | None = None
     saturation: float = 0.0
     resting: frozenset[str] = frozenset()

@@ -69,6 +69,7 @@ class Reason(StrEnum):
     TOKEN_NOT_YET_VALID = "token-not-yet-valid"
     TOKEN_LIFETIME = "token-lifetime"
     TOKEN_INACTIVE = "token-inactive"
+    TOKEN_REPLAYED = "token-replayed"
     TOKEN_UNBOUND = "token-unbound"
     BINDING_MISMATCH = "binding-mismatch"
     BINDING_UNSUPPORTED = "binding-unsupported"
@@ -240,6 +241,7 @@ _ROWS: dict[Reason, Row] = {
     Reason.TOKEN_NOT_YET_VALID: _token("The token is not valid yet."),
     Reason.TOKEN_LIFETIME: _token("The token is valid for longer than its issuer may grant."),
     Reason.TOKEN_INACTIVE: _token("The token is not active."),
+    Reason.TOKEN_REPLAYED: _token("The token is good for one request and has been used."),
     Reason.TOKEN_UNBOUND: _token("This route needs a token that is bound to its sender."),
     Reason.BINDING_MISMATCH: _token("The token is bound to another sender."),
     Reason.BINDING_UNSUPPORTED: _token("The token is bound in a way that the gateway cannot check."),

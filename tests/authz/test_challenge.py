@@ -69,6 +69,28 @@ def test_proof_is_asked_for_in_its_own_scheme():
     assert challenge.endswith('algs="ES256 EdDSA"')
 
 
+def test_what_was_wrong_with_a_token_is_said_in_the_scheme_it_came_in():
+    """RFC 9449 section 7.1: a DPoP challenge answers a DPoP token, also where not the proof was wrong."""
+    (challenge,) = write_challenges(Reason.BINDING_MISMATCH, plan(), "dpop")
+
+    assert challenge.startswith('DPoP realm="open-banking", error="invalid_token"')
+    assert challenge.endswith('algs="ES256 EdDSA"')
+
+
+def test_route_for_bound_tokens_names_the_scheme_that_binds():
+    """A client learns from the first 401 how to come."""
+    house = resident(
+        snapshot(
+            planes=(plane(credentials=(Kind.JWT,), origin="https://api.example"),),
+            routes=(route(requirement=Requirement(bound=True)),),
+        )
+    )
+
+    written = write_challenges(Reason.CREDENTIAL_MISSING, house.plans["accounts"])
+
+    assert written == ('Bearer realm="open-banking"', 'DPoP realm="open-banking", algs="ES256 EdDSA"')
+
+
 @pytest.mark.parametrize("reason", [each for each in Reason if TABLE[each].status == 401])
 @pytest.mark.parametrize("kinds", [(Kind.JWT,), (Kind.API_KEY,), (Kind.CERTIFICATE,), (Kind.OPAQUE, Kind.NONE)])
 def test_every_401_carries_a_challenge(reason, kinds):
