@@ -5,7 +5,8 @@ from typing import Any
 
 from model.instant import SECOND, Instant
 from model.quota import Outcome
-from ratelimit.plan import Counter, Line, find_refusing, list_looks, plan_lines, would_exceed
+from ratelimit.gather import Counter
+from ratelimit.plan import Line, find_refusing, list_looks, plan_lines, would_exceed
 from ratelimit.question import Question
 from ratelimit.rules import Entry, Rule, Rules, name_entry
 

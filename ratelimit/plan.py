@@ -7,24 +7,10 @@ hits back (negative hits) refuses nobody.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
-from model.instant import Instant
-from model.quota import Charge, Limiter, Outcome
+from model.quota import Charge, Outcome
 from ratelimit.question import Descriptor, Question, QuestionInvalid
 from ratelimit.rules import Match, Rule, Rules, Unit, unenforce_quota
-
-
-class Counter(Limiter, Protocol):
-    """A limiter that can also be looked into, and takes hits back."""
-
-    async def peek(self, charges: Sequence[Charge], now: Instant) -> Sequence[Outcome]:
-        """Tell what a spend of cost 0 would say; nothing is counted."""
-        ...
-
-    async def refund(self, charges: Sequence[Charge], now: Instant) -> None:
-        """Give back hits that were spent; no limit is ever more than whole."""
-        ...
 
 
 @dataclass(slots=True)
@@ -93,20 +79,21 @@ def plan_lines(rules: Rules, question: Question, *, all_soft: bool = False) -> l
 
 
 def look_first(lines: Sequence[Line]) -> bool:
-    """Tell whether a spend could take from one limit although another refuses, so that all must be looked at first.
+    """Tell whether a request must be looked at before anything is spent.
 
-    A spend is all or nothing over the hard limits that it charges. It knows nothing of a look, of a limit of zero,
-    or of soft limits that refuse together.
+    It must where a line asks and spends nothing, and where a spend, which is all or nothing over the hard limits that
+    it charges, could take from one limit although another refuses: it knows nothing of a limit of zero, nor of soft
+    limits that refuse together.
     """
-    spends = looks = zero = soft = others = False
+    spends = zero = soft = others = False
     for line in lines:
-        if line.limited:
-            looks = looks or line.looks
-            spends = spends or line.spends
-            zero = zero or (line.blocked and line.hard)
-            soft = soft or line.soft
-            others = others or not line.soft
-    return spends and (looks or zero or (soft and others))
+        if line.charge is not None and not line.spends:
+            return True
+        spends = spends or line.spends
+        zero = zero or (line.blocked and line.hard)
+        soft = soft or line.soft
+        others = others or (line.limited and not line.soft)
+    return spends and (zero or (soft and others))
 
 
 def list_charges(lines: Iterable[Line]) -> list[Charge]:

@@ -1,24 +1,14 @@
-"""`envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`: read, plan, spend (the only await), judge, write."""
+"""`envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`: read, plan, gather (the only await), judge, write."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from model.instant import Instant
-from model.quota import Charge, LimiterUnavailable, Outcome
+from model.quota import LimiterUnavailable
 from model.rpc import RpcError
+from ratelimit.gather import Counter, charge_lines
 from ratelimit.judge import judge_lines
-from ratelimit.plan import (
-    Counter,
-    Line,
-    find_refusing,
-    list_charges,
-    list_debts,
-    list_looks,
-    list_refunds,
-    look_first,
-    plan_lines,
-    would_exceed,
-)
+from ratelimit.plan import plan_lines
 from ratelimit.question import Answer, Question, QuestionInvalid
 from ratelimit.rules import Rules
 from ratelimit.tally import RuleTally
@@ -28,8 +18,6 @@ __all__ = ["Options", "RateLimitService", "RpcError"]
 
 UNKNOWN = 2
 UNAVAILABLE = 14
-
-Outcomes = Sequence[Outcome | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +78,7 @@ class RateLimitService:
             self.errors["invalid"] += 1
             raise RpcError(UNKNOWN, str(invalid)) from invalid
         try:
-            outcomes = await self._charge(lines, now)
+            outcomes = await charge_lines(self._limiter, lines, now, drain=options.drain)
         except LimiterUnavailable as away:
             self.errors["unavailable"] += 1
             raise RpcError(UNAVAILABLE, "limits cannot be counted now") from away
@@ -98,44 +86,3 @@ class RateLimitService:
         self.tally.record(lines, answer)
         self._record(question, answer, now)
         return write_answer(answer, options.families, problems=options.problems)
-
-    async def _charge(self, lines: Sequence[Line], now: Instant) -> Outcomes:
-        """Spend all charges of a request or none; an outcome for each line, None for one without a charge."""
-        looked: Outcomes = [None] * len(lines)
-        refunds = list_refunds(lines)
-        if refunds:
-            await self._limiter.refund(refunds, now)
-        if look_first(lines) or any(line.charge is not None and not line.spends for line in lines):
-            looked = _spread(await self._limiter.peek(list_looks(lines), now), [line.charge for line in lines])
-            exceeded = [would_exceed(line, outcome) for line, outcome in zip(lines, looked, strict=True)]
-            if any(find_refusing(lines, exceeded)):
-                return [_refuse(outcome) if no else outcome for outcome, no in zip(looked, exceeded, strict=True)]
-        charges = list_charges(lines)
-        if not charges:
-            return looked
-        outcomes = _spread(await self._spend(charges, now), [line.spends for line in lines])
-        spent = [outcome or look for outcome, look in zip(outcomes, looked, strict=True)]
-        debts = list_debts(lines, spent, drain=self.options.drain)
-        if debts:
-            await self._spend(debts, now)
-        return spent
-
-    async def _spend(self, charges: Sequence[Charge], now: Instant) -> Sequence[Outcome]:
-        outcomes = self._limiter.admit(charges, now)
-        return await self._limiter.spend(charges, now) if outcomes is None else outcomes
-
-
-def _spread(outcomes: Sequence[Outcome], asked: Iterable[object]) -> Outcomes:
-    """Give each line that asked its outcome, in their order, and the others none."""
-    left = iter(outcomes)
-    return [next(left) if one else None for one in asked]
-
-
-def _refuse(outcome: Outcome | None) -> Outcome | None:
-    """Make a look that found too little the refusal that a spend would have met.
-
-    A look knows no wait; the time until the limit is whole again is the one that is always enough.
-    """
-    if outcome is None or not outcome.allowed:
-        return outcome
-    return replace(outcome, allowed=False, retry_after=outcome.reset)

@@ -92,7 +92,7 @@ def test_no_hits_given_back_are_a_look():
         (["hard"], False),
         (["hard", "hard", "free", "none"], False),
         (["hard", "shadow"], False),
-        (["hard?"], False),
+        (["hard?"], True),
         (["soft", "soft"], False),
         (["hard", "hard?"], True),
         (["hard", "zero"], True),
@@ -100,7 +100,7 @@ def test_no_hits_given_back_are_a_look():
         (["zero"], False),
     ],
 )
-def test_a_spend_is_looked_at_first_where_it_could_take_although_another_limit_refuses(keys, first):
+def test_a_request_is_looked_at_first_where_a_spend_alone_could_not_be_all_or_nothing(keys, first):
     assert look_first(plan(*keys)) is first
 
 
