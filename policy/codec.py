@@ -50,6 +50,8 @@ def _read(kind: Any, value: Any) -> object:
         (inner,) = [argument for argument in arguments if argument is not NoneType]
         return None if value is None else _read(inner, value)
     if origin is dict:
+        if not isinstance(value, dict):
+            raise TypeError(f"found {type(value).__name__}, expected a mapping")
         return {key: _read(arguments[1], item) for key, item in value.items()}
     if origin is tuple:
         return _read_tuple(arguments, value)
