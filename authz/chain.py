@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from authz.constraints import names_permitted
-from authz.parsed import Name, Parsed
+from authz.parsed import ANY_USAGE, CLIENT_AUTH, Name, Parsed
 from authz.policies import policies_hold
 from authz.signature import signature_holds
 from model.instant import Instant
@@ -84,6 +84,8 @@ def may_issue(issuer: Parsed, path: Sequence[Parsed]) -> bool:
         return False
     if issuer.key_usage is not None and not issuer.key_usage.key_cert_sign:
         return False
+    if issuer.usages is not None and issuer.usages.isdisjoint((CLIENT_AUTH, ANY_USAGE)):
+        return False  # not in RFC 5280, but what every TLS library makes of a CA for servers only
     between = sum(1 for certificate in path[1:] if not certificate.self_issued)
     if issuer.path_length is not None and between > issuer.path_length:
         return False

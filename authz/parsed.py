@@ -20,6 +20,9 @@ SHORT_TERM = x509.ObjectIdentifier("0.4.0.194121.2.1")
 """ETSI EN 319 412-1 valassured-ST-certs: so short-lived that nobody publishes a revocation status."""
 ORGANIZATION_IDENTIFIER = x509.ObjectIdentifier("2.5.4.97")
 
+CLIENT_AUTH = "1.3.6.1.5.5.7.3.2"
+ANY_USAGE = "2.5.29.37.0"
+
 CURVES = frozenset({"secp256r1", "secp384r1", "secp521r1"})
 DIGESTS = frozenset({"sha256", "sha384", "sha512", "sha3-256", "sha3-384", "sha3-512"})
 MIN_RSA_BITS = 2048

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from authz.organisation import LISTED_AUTHORITIES, PSD2_ROLES, judge_authority, judge_organisation, read_roles
-from authz.parsed import Parsed
+from authz.parsed import CLIENT_AUTH, Parsed
 from authz.statements import TYPES, Statements, read_statements
 from model.instant import Instant
 from model.reason import Reason
@@ -19,8 +19,6 @@ from model.verdict import Deny
 FOREVER: Instant = 2**63 - 1
 """Later than any certificate's end: the year 2262 is the last that counts in 64 bits of nanoseconds."""
 
-CLIENT_AUTH = "1.3.6.1.5.5.7.3.2"
-ANY_USAGE = "2.5.29.37.0"
 CT_POISON = "1.3.6.1.4.1.11129.2.4.3"
 WEB_POLICIES = frozenset({"0.4.0.194112.1.4", "0.4.0.194112.1.5", "0.4.0.194112.1.6", "0.4.0.19495.3.1"})
 """QEVCP-w, QNCP-w, QNCP-w-gen (ETSI EN 319 411-2) and QCP-w-psd2, which includes one of them (ETSI TS 119 495)."""

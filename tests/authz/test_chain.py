@@ -5,7 +5,7 @@ from ipaddress import ip_address, ip_network
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from authz.chain import MAX_SIGNATURES, Path, build_path
 from authz.parsed import parse_certificate
@@ -126,6 +126,20 @@ def test_a_leaf_cannot_issue():
         extensions=[(x509.BasicConstraints(ca=True, path_length=None), True), (pki.usage("crl_sign"), True)],
     )
     assert reason_of(pki.qwac(toothless), toothless, anchors=[root]) is Reason.CERTIFICATE_UNTRUSTED
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        (ExtendedKeyUsageOID.SERVER_AUTH, False),
+        (ExtendedKeyUsageOID.CLIENT_AUTH, True),
+        (ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE, True),
+    ],
+)
+def test_a_ca_for_servers_only_issues_no_clients(usage, expected):
+    """The browsers' new hierarchies are for serverAuth alone, and bind what stands below them."""
+    root = pki.authority(extra=[(x509.ExtendedKeyUsage([usage]), False)])
+    assert isinstance(path_of(pki.qwac(root), anchors=[root]), Path) is expected
 
 
 def test_path_length_is_counted_without_the_leaf():

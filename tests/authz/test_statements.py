@@ -1,7 +1,7 @@
 """The qcStatements extension: ETSI EN 319 412-5 and TS 119 495 in strict DER."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from authz.der import enclose
@@ -161,6 +161,7 @@ def test_a_control_character_in_the_authority_is_refused():
     assert judge_authority(statements.psd2).reason is Reason.CERTIFICATE_AUTHORITY_ID
 
 
+@settings(deadline=None)  # a shared machine pauses when it likes
 @given(
     st.sets(st.sampled_from(sorted(ROLES.values())), min_size=1),
     st.text(min_size=1, max_size=256),
@@ -177,6 +178,7 @@ def test_every_writable_statement_is_readable(roles, name, authority):
     assert (statements.psd2.authority_name, statements.psd2.authority_id) == (name, authority)
 
 
+@settings(deadline=None)  # a shared machine pauses when it likes
 @given(st.data())
 def test_no_mutation_of_the_der_raises(data):
     """Whatever bytes stand in the extension, the answer is statements or a reason."""

@@ -11,7 +11,7 @@ from cryptography.x509 import ocsp
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from authz.certificate import Identity, judge_certificate, open_trust, read_peer
-from authz.crl import StatusInvalid, read_crl
+from authz.crl import MAX_CRL, StatusInvalid, read_crl
 from authz.ocsp import read_response, write_request
 from authz.parsed import parse_certificate
 from authz.status import MAX_WANTED, Revocations
@@ -242,6 +242,14 @@ def test_a_source_cannot_go_back_to_an_older_list(root):
     assert reason_of(leaf, root, book) is Reason.CERTIFICATE_REVOKED
     book.put_crl("list 0", read_crl(crl_of(root, number=8), [parsed(root)]))
     assert reason_of(leaf, root, book) is None
+
+
+def test_a_list_beyond_the_cap_is_not_parsed(root):
+    """A hostile or broken source costs memory up to the cap and no time."""
+    with pytest.raises(StatusInvalid, match="too large"):
+        read_crl(bytes(MAX_CRL + 1), [parsed(root)])
+    with pytest.raises(StatusInvalid, match="too large"):
+        read_crl(b"x" * (MAX_CRL + 1), [parsed(root)])
 
 
 def test_pem_lists_are_read_too(root):
