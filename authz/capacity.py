@@ -1,8 +1,10 @@
 """Refusals that spare a system: the gateway under saturation, an upstream that rests. 503, never 401, 403 or 429."""
 
+from authz.credential import query_credentials
 from authz.evidence import Answer, Evidence
 from authz.plan import CREDENTIAL_HEADERS
 from model.reason import Reason
+from model.request import Request
 from model.verdict import Deny
 
 
@@ -15,10 +17,7 @@ def shed_strangers(evidence: Evidence) -> Answer:
     saturation = evidence.resident.live.saturation
     if saturation <= 0.0:
         return None
-    request = evidence.request
-    if not request.certificate and not any(name in request.headers for name in CREDENTIAL_HEADERS):
-        return _shed(evidence, "", saturation)
-    return None
+    return None if _has_credential(evidence.request) else _shed(evidence, "", saturation)
 
 
 def shed_tier(evidence: Evidence) -> Answer:
@@ -34,6 +33,15 @@ def spare_upstream(evidence: Evidence) -> Answer:
     if evidence.plan.route.upstream in evidence.resident.live.resting:
         return Deny(Reason.UPSTREAM_BREAKER_OPEN)
     return None
+
+
+def _has_credential(request: Request) -> bool:
+    headers = request.headers
+    return bool(
+        request.certificate
+        or any(name in headers for name in CREDENTIAL_HEADERS)
+        or ("?" in request.path and query_credentials(request.path))
+    )
 
 
 def _shed(evidence: Evidence, tier: str, saturation: float) -> Answer:

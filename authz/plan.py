@@ -64,6 +64,7 @@ NOWHERE = Plan(
 
 def draw_plans(snapshot: Snapshot) -> dict[str, Plan]:
     """Work out the plan of every route. Raises KeyError or ValueError for a snapshot that contradicts itself."""
+    _require_tiers(snapshot)
     return {id_: draw_plan(snapshot, route) for id_, route in snapshot.routes.items()}
 
 
@@ -86,6 +87,15 @@ def draw_plan(snapshot: Snapshot, route: Route) -> Plan:
         metered=_metered(route, snapshot.tiers),
         flood=_flood(plane),
     )
+
+
+def _require_tiers(snapshot: Snapshot) -> None:
+    """Raise KeyError for a tier that somebody is in and that there is not: better now than at somebody's request."""
+    named = {consumer.tier: f"consumer {consumer.client_id}" for consumer in snapshot.consumers.values()}
+    named |= {issuer.tier: f"issuer {issuer.id}" for issuer in snapshot.issuers.values() if issuer.tier is not None}
+    for tier, holder in named.items():
+        if tier not in snapshot.tiers:
+            raise KeyError(f"{holder} is in the tier {tier!r}, which does not exist")
 
 
 def _removals(route: Route, identity: tuple[str, ...], context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -66,5 +66,6 @@ class AuthorizationService:
 def _style(verdict: Verdict, request: Request, resident: Resident | None) -> str:
     if resident is None or isinstance(verdict, Allow):
         return "problem"
-    plan = resident.plans.get(request.route or "")
+    route = resident.snapshot.unlabelled if request.route is None else request.route
+    plan = resident.plans.get(route or "")
     return "problem" if plan is None else plan.route.error_style

@@ -61,3 +61,11 @@ def test_resting_upstream_refuses_its_own_routes_only():
 
     assert judge(house=house).reason is Reason.UPSTREAM_BREAKER_OPEN
     assert isinstance(judge(request(route="payments"), house), Allow)
+
+
+def test_key_in_the_query_is_not_nobody():
+    """A stream client whose key stands in the query is judged by its key, not shed as a stranger."""
+    policy = snapshot(planes=(plane(credentials=(Kind.API_KEY,)),), routes=(route(stream=True),))
+    verdict = judge(request(bearer=None, path="/v1/events?api_key=k.s"), resident(policy, saturation=0.9))
+
+    assert verdict.reason is Reason.API_KEY_UNKNOWN

@@ -2,8 +2,9 @@
 
 import pytest
 
-from authz.resident import SHED_FROM, Resident
+from authz.resident import SHED_FROM, Resident, _shed_points
 from model.snapshot import Tier
+from tests.authz import tokens
 from tests.authz.build import consumer, live, pki, plane, requirement, resident, route, snapshot
 
 
@@ -16,10 +17,16 @@ def test_snapshot_with_an_anchor_that_is_none_is_refused():
 
 
 @pytest.mark.parametrize(
-    "fault", [{"routes": (route(plane="nowhere"),)}, {"routes": (requirement(networks=("no network",)),)}]
+    "fault",
+    [
+        {"routes": (route(plane="nowhere"),)},
+        {"routes": (requirement(networks=("no network",)),)},
+        {"consumers": (consumer(tier="nowhere"),)},
+        {"issuer": tokens.issuer(tier="nowhere")},
+    ],
 )
 def test_snapshot_that_contradicts_itself_is_refused(fault):
-    """A route without a plane, a range that is none."""
+    """A route without a plane, a range that is none, a tier that there is not."""
     with pytest.raises((KeyError, ValueError)):
         Resident(snapshot(**fault), live())
 
@@ -51,4 +58,4 @@ def test_ranks_are_shed_in_equal_steps(ranks, points):
     """From the first point to full saturation, one step a rank, equals together."""
     tiers = {name: Tier(name, rank=rank) for name, rank in ranks.items()}
 
-    assert resident(snapshot(tiers=tiers, consumers=(consumer(),))).shed_at == pytest.approx(points)
+    assert _shed_points(tiers) == pytest.approx(points)

@@ -169,6 +169,17 @@ def test_error_style_is_that_of_the_route():
     assert body["tppMessages"][0]["code"] == "TOKEN_INVALID"
 
 
+def test_request_without_a_route_id_gets_the_policy_that_the_document_names_for_it():
+    """A fleet that labels no routes names one; its answers have the style of that one."""
+    house = resident(snapshot(routes=(route(error_style="tpp-messages"),), unlabelled="accounts"))
+
+    allowed = check(service(house), check_bytes(request(route=None)))
+    denied = check(service(house), check_bytes(request(route=None, bearer=None)))
+
+    assert allowed.WhichOneof("http_response") == "ok_response"
+    assert "tppMessages" in denied.denied_response.body
+
+
 DATA = check_bytes(request())
 
 
