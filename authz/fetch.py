@@ -102,6 +102,7 @@ class StatusFetcher:
         self._learned: dict[str, _Source] = {}
         self._gone: set[str] = set()
         self._paused: dict[Key, Instant] = {}
+        self._anchors: tuple[bytes, ...] = ()
         self._issuers: tuple[Parsed, ...] = ()
         self._hosts: frozenset[str] = frozenset()
         self._task: asyncio.Task[None] | None = None
@@ -109,16 +110,19 @@ class StatusFetcher:
     def apply(self, sources: Iterable[str], hosts: Iterable[str], issuers: Sequence[Parsed]) -> None:
         """Take over a document: its CRL sources, the hosts that certificates may name, and the anchors of all planes.
 
-        All is read anew at the next refresh, because the issuers may be others now; only then are the lists of sources
-        forgotten that are named no more, so that the policy in force until then keeps what it decides from.
+        New sources are read at the next refresh, and all of them where the anchors are others. Only then are the lists
+        forgotten of sources that are named no more, so that the policy in force until then keeps what it decides from.
         """
         wanted = tuple(dict.fromkeys(sources))
         self._hosts = frozenset(host.lower() for host in hosts)
         learned = [url for url in self._learned if url not in wanted and self._allowed(url)]
         self._gone = (self._gone | {*self._sources, *self._learned}) - {*wanted, *learned}
-        self._sources = {url: _Source(url, _path_of(url)) for url in wanted}
-        self._learned = {url: _Source(url, None) for url in learned}
-        self._issuers = tuple(issuers)
+        anchors = tuple(dict.fromkeys(issuer.der for issuer in issuers))
+        if anchors != self._anchors:
+            self._anchors, self._issuers = anchors, tuple(issuers)
+            self._sources, self._learned = {}, {url: _Source(url, None) for url in learned}
+        self._sources = {url: self._sources.get(url) or _Source(url, _path_of(url)) for url in wanted}
+        self._learned = {url: self._learned[url] for url in learned}
         self._paused.clear()
 
     def follow(self, trusts: Iterable[Trust]) -> None:

@@ -285,6 +285,20 @@ async def test_a_source_that_the_document_drops_is_forgotten(root, clock, tmp_pa
     assert fetcher.book.lists == {}
 
 
+async def test_an_edit_elsewhere_in_the_document_fetches_nothing_again(root, clock):
+    """The same sources under the same anchors stay as they are; other anchors have everything read anew."""
+    url = "http://crl.example/root"
+    net = Net(**{url: crl_of(root)})
+    fetcher = fetcher_of(clock, net)
+    for _ in range(3):
+        fetcher.apply([url], [], [parsed(root)])
+        await fetcher.refresh()
+    assert net.asked == [url]
+    fetcher.apply([url], [], [parsed(root), parsed(pki.authority("Other"))])
+    await fetcher.refresh()
+    assert net.asked == [url, url]
+
+
 async def test_planes_are_followed_where_revocation_counts(root, clock, tmp_path):
     """Sources, hosts and anchors come from the profiles; a plane whose revocation is off brings none."""
     other = pki.authority("Other")
