@@ -68,6 +68,24 @@ def test_a_qwac_of_a_listed_issuer_is_an_identity(root):
     assert base64.urlsafe_b64decode(identity.thumbprint + "=") == hashlib.sha256(leaf.der).digest()
 
 
+def test_the_thumbprint_is_base64url_of_the_der_and_nothing_else(root):
+    """C-03: neither hex, nor padded, nor plain base64, nor of the PEM, so that a cnf in such a form matches nobody."""
+    for _ in range(20):  # until plain base64 differs from base64url
+        leaf = pki.qwac(root)
+        digest = hashlib.sha256(leaf.der).digest()
+        if {b"+", b"/"} & {bytes((each,)) for each in base64.b64encode(digest)}:
+            break
+    thumbprint = outcome(leaf, root=root).thumbprint
+    others = [
+        digest.hex(),
+        base64.urlsafe_b64encode(digest).decode(),
+        base64.b64encode(digest).decode().rstrip("="),
+        base64.urlsafe_b64encode(hashlib.sha256(leaf.pem.encode()).digest()).decode().rstrip("="),
+    ]
+    assert thumbprint == base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    assert thumbprint not in others
+
+
 # Reading what Envoy sends
 
 
