@@ -73,3 +73,17 @@ class Asked:
 
 def headers(response: RateLimitResponse) -> dict[str, str]:
     return {header.key: header.value for header in response.response_headers_to_add}
+
+
+def remaining(response: RateLimitResponse) -> list[int]:
+    return [status.limit_remaining for status in response.statuses]
+
+
+def codes(response: RateLimitResponse) -> list[int]:
+    return [status.code for status in response.statuses]
+
+
+async def look(asked: Asked, domain: str, *entries: tuple[str, str]) -> RateLimitResponse:
+    question = request(domain, entries)
+    question.descriptors[0].hits_addend.value = 0
+    return await asked(question)
