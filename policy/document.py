@@ -10,6 +10,7 @@ from policy.finding import Finding, one_of
 from policy.gateway import Document
 from policy.judge import judge_shape
 from policy.snapshot import read_anchors
+from policy.transcoding import request_fields
 from policy.tree import Tree, read_tree
 
 __all__ = ["Document", "load_document"]
@@ -73,9 +74,27 @@ def _check_services(where: tuple[str | int, ...], data: bytes, document: Documen
     except DescriptorInvalid as error:
         yield Finding(where, str(error), "a FileDescriptorSet, as protoc --include_imports writes it")
         return
-    for index, service in enumerate(document.upstreams[str(where[1])].services):
-        if service not in known:
-            yield Finding((*where[:2], "services", index), f"the unknown service {service!r}", one_of([*known]))
+    services = document.upstreams[str(where[1])].services
+    missing = [(index, service) for index, service in enumerate(services) if service not in known]
+    for index, service in missing:
+        yield Finding((*where[:2], "services", index), f"the unknown service {service!r}", one_of([*known]))
+    if not missing:
+        yield from _check_rules(str(where[1]), data, document)
+
+
+def _check_rules(upstream: str, data: bytes, document: Document) -> Iterator[Finding]:
+    """Find transcoded routes behind which no method of the upstream stands."""
+    for index, route in enumerate(document.routes):
+        if not route.transcode or upstream not in route.targets:
+            continue
+        try:
+            rules = request_fields(data, document.upstreams[upstream].services, route.match)["rules"]
+        except DescriptorInvalid as error:
+            yield Finding(("upstreams", upstream, "descriptors"), str(error), "a whole FileDescriptorSet")
+            return
+        if not rules:
+            found = f"a match that no google.api.http rule of {upstream!r} has"
+            yield Finding(("routes", index, "match"), found, "the method and path of one of its rules")
 
 
 def _unreadable(error: Exception) -> str:

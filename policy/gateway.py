@@ -39,7 +39,7 @@ class Context(Shape):
 
 
 class Store(Shape):
-    """Where limits are counted (see `model.snapshot.Store`). `password` is `env:NAME` or `file:PATH`."""
+    """Where limits are counted (see `model.snapshot.Store`). The secrets are `env:NAME` or `file:PATH`."""
 
     kind: Literal["memory", "redis"] = "redis"
     topology: Literal["single", "sentinel", "cluster"] = "single"
@@ -48,6 +48,7 @@ class Store(Shape):
     prefix: Text = "wardgate"
     username: str = ""
     password: Secret = ""
+    hash_key: Secret = ""
     ca: File | None = None
     certificate: File | None = None
     key: File | None = None
@@ -135,6 +136,10 @@ class Document(Shape):
     def file(self, name: str) -> str:
         """Give the absolute path of a file that the document names."""
         return posixpath.normpath(self._folder / name)
+
+    def place(self, text: str) -> str:
+        """Give `file:PATH` with an absolute path; what begins otherwise (an address, `env:NAME`) stays as it is."""
+        return f"file:{self.file(text.removeprefix('file:'))}" if text.startswith("file:") else text
 
     def content(self, name: str) -> bytes:
         """Give the bytes of a trust store or descriptor set, as they were when the document was loaded."""

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from model.instant import DAY, MINUTE, SECOND
 from policy.scalar import Duration, Name, Secret
-from policy.shape import Flag, LimitEntry, Quoted, Shape, Text, Whole
+from policy.shape import LimitEntry, Quoted, Shape, Text, Whole
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -34,7 +34,6 @@ class Issuer(Shape):
 
     issuer: Text
     jwks: Text
-    insecure_jwks: Flag = False
     audiences: Annotated[tuple[Text, ...], Field(min_length=1)]
     algorithms: Annotated[tuple[Text, ...], Field(min_length=1)] = ("EdDSA", "Ed25519", "ES256", "RS256", "PS256")
     types: tuple[str, ...] = ("at+jwt", "jwt", "")

@@ -18,6 +18,9 @@ from policy.typed import header, pack, struct
 _DETAILS = "response.code_details"
 _OURS = f"{_DETAILS} in ['ext_authz_denied', 'lua_response'] || {_DETAILS}.startsWith('ext_proc_wardgate')"
 
+# A request that is refused before Envoy gave it an id (a codec error, an escaped slash) gets one here.
+_REQUEST_ID = '%COALESCE({"operators":[{"command":"REQ","param":"x-request-id"},"UNIQUE_ID"]})%'
+
 # First match wins. The codes without details of their own follow the ones with.
 _MAPPERS: tuple[tuple[str, Reason], ...] = (
     (f"{_DETAILS} == 'ext_authz_error' || {_DETAILS}.startsWith('ext_proc')", Reason.POLICY_UNAVAILABLE),
@@ -48,7 +51,7 @@ def local_replies() -> hcm.LocalReplyConfig:
 def _mapper(when: str, reason: Reason) -> hcm.ResponseMapper:
     row = TABLE[reason]
     # A command alone keeps its type, a number of our own would come out as text: the status is Envoy's word for it.
-    members = {**json.loads(problem_document(reason, "%REQ(x-request-id)%")), "status": "%RESPONSE_CODE%"}
+    members = {**json.loads(problem_document(reason, "")), "status": "%RESPONSE_CODE%", "request_id": _REQUEST_ID}
     body = core.SubstitutionFormatString(json_format=struct(members), content_type=MEDIA_TYPE, omit_empty_values=True)
     wait = [] if row.retry_after is None else [header("retry-after", str(row.retry_after))]
     return hcm.ResponseMapper(

@@ -38,6 +38,7 @@ class ClientCertificate(Shape):
     policies: tuple[Text, ...] = ()
     crls: tuple[Text, ...] = ()
     ocsp_hosts: tuple[Text, ...] = ()
+    schemes: Annotated[tuple[Literal["PSD", "NTR", "VAT", "LEI"], ...], Field(min_length=1)] = ("PSD",)
     blocked: tuple[Text, ...] = ()
 
 

@@ -105,7 +105,7 @@ class Route(Shape):
     rewrite: Pathname | None = None
     responses: Responses | None = None
     context: Flag = True
-    context_per_request: Flag = True
+    context_per_request: Flag = False
     strip_credentials: Flag = True
     answer_fields: tuple[AnswerField, ...] | None = None
     error_style: ErrorStyle | None = None

@@ -17,8 +17,6 @@ from policy.typed import exact, extension, header, pack, regex, span
 _INTERNAL_HEADERS = [
     "x-envoy-internal",
     "x-envoy-external-address",
-    "x-envoy-original-path",
-    "x-envoy-original-method",
     "x-envoy-expected-rq-timeout-ms",
     "x-envoy-attempt-count",
 ]
@@ -44,7 +42,8 @@ def route_configuration(name: str, plane: Plane, document: Document) -> config.R
         name=name,
         virtual_hosts=[host],
         validate_clusters=False,
-        # The transcoder's copy of the path holds the query, and with it perhaps a credential.
+        # Not the transcoder's copies of method and path: an upstream holds them against a context that is bound to its
+        # request. A credential in the query has left the path before the copy is made.
         request_headers_to_remove=_INTERNAL_HEADERS,
         # What a route says wins over its host, so that nothing said once can undo what was said closer.
         most_specific_header_mutations_wins=True,

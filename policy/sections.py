@@ -126,13 +126,13 @@ def check_issuers(document: Document) -> Findings:
         weak = [algorithm for algorithm in issuer.algorithms if algorithm not in ALGORITHMS]
         if weak:
             yield Finding((*where, "algorithms"), repr(weak[0]), one_of([*ALGORITHMS]))
-        if not _is_safe(issuer.jwks, insecure=issuer.insecure_jwks):
-            expected = "an https: or file: address, an http: address of this machine, or insecure_jwks: true"
+        if not _is_safe(issuer.jwks):
+            expected = "an https: or file: address, or an http: address of this machine"
             yield Finding((*where, "jwks"), repr(issuer.jwks), expected)
     for name, consumer in document.consumers.items():
         yield from _check_assertion(("consumers", name, "assertion"), consumer)
     for name, point in document.introspections.items():
-        if not _is_safe(point.endpoint, insecure=False):
+        if not _is_safe(point.endpoint):
             expected = "an https: address, or an http: address of this machine"
             yield Finding(("introspections", name, "endpoint"), repr(point.endpoint), expected)
 
@@ -143,12 +143,12 @@ def _check_assertion(where: Where, consumer: Consumer) -> Findings:
     weak = [algorithm for algorithm in consumer.assertion.algorithms if algorithm not in ALGORITHMS]
     if weak:
         yield Finding((*where, "algorithms"), repr(weak[0]), one_of([*ALGORITHMS]))
-    if not _is_safe(consumer.assertion.jwks, insecure=False):
+    if not _is_safe(consumer.assertion.jwks):
         expected = "an https: or file: address, or an http: address of this machine"
         yield Finding((*where, "jwks"), repr(consumer.assertion.jwks), expected)
 
 
-def _is_safe(url: str, *, insecure: bool) -> bool:
+def _is_safe(url: str) -> bool:
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -156,7 +156,7 @@ def _is_safe(url: str, *, insecure: bool) -> bool:
         return False
     if parts.scheme == "file":
         return bool(parts.path)
-    if parts.scheme == "https" or (insecure and parts.scheme == "http"):
+    if parts.scheme == "https":
         return bool(host)
     return parts.scheme == "http" and (host == "localhost" or _is_loopback(host))
 

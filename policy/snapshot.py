@@ -26,14 +26,15 @@ def compile_snapshot(document: Document) -> model.Snapshot:
         planes={name: _plane(name, plane, document) for name, plane in document.planes.items()},
         routes={route.id: _route(route, document) for route in document.routes},
         issuers={
-            name: model.Issuer(id=name, **issuer.model_dump(exclude={"insecure_jwks"}))
+            name: model.Issuer(**{**issuer.model_dump(), "id": name, "jwks": document.place(issuer.jwks)})
             for name, issuer in document.issuers.items()
         },
         introspections={
-            name: model.Introspection(id=name, **point.model_dump()) for name, point in document.introspections.items()
+            name: model.Introspection(**{**point.model_dump(), "id": name, "secret": document.place(point.secret)})
+            for name, point in document.introspections.items()
         },
         tiers={name: model.Tier(name, tuple(_limits(tier.limits)), tier.rank) for name, tier in document.tiers.items()},
-        consumers={name: _consumer(name, consumer) for name, consumer in document.consumers.items()},
+        consumers={name: _consumer(name, consumer, document) for name, consumer in document.consumers.items()},
         context=_context(document),
         store=_store(document),
         unlabelled=document.unlabelled,
@@ -65,7 +66,8 @@ def _plane(name: str, plane: Plane, document: Document) -> model.Plane:
 
 def _profile(certificate: ClientCertificate, document: Document) -> model.CertificateProfile:
     anchors = read_anchors(document.content(certificate.trust))
-    return model.CertificateProfile(anchors=anchors, **certificate.model_dump(exclude={"trust"}))
+    lists = tuple(source if "://" in source else document.file(source) for source in certificate.crls)
+    return model.CertificateProfile(anchors=anchors, **{**certificate.model_dump(exclude={"trust"}), "crls": lists})
 
 
 def _route(route: Route, document: Document) -> model.Route:
@@ -109,9 +111,12 @@ def _quota(name: str, rate: Rate, *, enforced: bool = True) -> Quota:
     return Quota(name, rate.count, rate.period, rate.burst, rate.algorithm, enforced, rate.concurrent)
 
 
-def _consumer(name: str, consumer: Consumer) -> model.Consumer:
+def _consumer(name: str, consumer: Consumer, document: Document) -> model.Consumer:
+    own = consumer.assertion
+    assertion = None
+    if own is not None:
+        assertion = model.Assertion(**{**own.model_dump(), "jwks": document.place(own.jwks)})
     overrides = tuple(map(_override, consumer.overrides))
-    assertion = model.Assertion(**consumer.assertion.model_dump()) if consumer.assertion is not None else None
     return model.Consumer(name, consumer.tier, consumer.tenant, consumer.organisations, overrides, assertion)
 
 
@@ -126,10 +131,15 @@ def _context(document: Document) -> model.Context:
 
 def _store(document: Document) -> model.Store:
     store = document.store
-    files = {
-        name: document.file(name_) if (name_ := getattr(store, name)) else "" for name in ("ca", "certificate", "key")
-    }
-    return model.Store(**{**store.model_dump(), **files})
+    files = {name: getattr(store, name) for name in ("ca", "certificate", "key")}
+    secrets = {name: document.place(getattr(store, name)) for name in ("password", "hash_key")}
+    return model.Store(
+        **{
+            **store.model_dump(),
+            **{name: document.file(file) if file else "" for name, file in files.items()},
+            **secrets,
+        }
+    )
 
 
 def _revocation(document: Document) -> model.Revocation:

@@ -78,7 +78,7 @@ EXPECTED = {
         15,
         "issuers.idp.jwks",
         "'http://idp.example/jwks.json'",
-        "an https: or file: address, an http: address of this machine",
+        "an https: or file: address, or an http: address of this mach",
     ),
     "listen-twice": (
         9,

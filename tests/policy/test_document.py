@@ -185,3 +185,17 @@ def test_damaged_document_ends_in_a_document_or_in_faults(tmp_path_factory, data
     except Faults as refusal:
         outcome = refusal.faults
     assert outcome
+
+
+def test_transcoded_route_without_a_rule_behind_it_is_a_fault(tmp_path):
+    text = EXAMPLE.read_text().replace("path: /v3/payments,", "path: /v3/payment,")
+    path = tmp_path / "gateway.yaml"
+    path.write_text(text)
+
+    def read(file):
+        if file.suffix == ".pb":
+            return (EXAMPLE.parent / "descriptors" / file.name).read_bytes()
+        return PLACEHOLDER if file.suffix == ".pem" else file.read_bytes()
+
+    with pytest.raises(Faults, match="http rule of 'payment-initiation'"):
+        load_document(path, {}, read)

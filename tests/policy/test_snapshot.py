@@ -10,6 +10,10 @@ from hypothesis import strategies as st
 from model import quota, snapshot
 from model.instant import MINUTE
 from policy.codec import SnapshotInvalid, dump_snapshot, load_snapshot
+from policy.gateway import Context, Store
+from policy.identity import Assertion, Consumer, Introspection, Issuer, Tier
+from policy.plane import ClientCertificate, Plane
+from policy.route import Requirement, Route
 from policy.snapshot import compile_snapshot
 from tests.policy.build import MINIMAL, PLACEHOLDER, load_example, load_text
 
@@ -101,3 +105,39 @@ def test_every_field_of_the_snapshot_types_is_compiled_from_the_document():
     policy = compile_snapshot(load_example())
 
     assert {field.name for field in dataclasses.fields(snapshot.Snapshot)} == set(json.loads(dump_snapshot(policy)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "record", "other"),
+    [
+        (Plane, snapshot.Plane, {"id", "certificate"}),
+        (ClientCertificate, snapshot.CertificateProfile, {"anchors"}),
+        (Issuer, snapshot.Issuer, {"id"}),
+        (Introspection, snapshot.Introspection, {"id"}),
+        (Assertion, snapshot.Assertion, set()),
+        (Consumer, snapshot.Consumer, {"client_id"}),
+        (Tier, snapshot.Tier, {"id"}),
+        (Requirement, snapshot.Requirement, set()),
+        (Route, snapshot.Route, {"audience", "requirement", "response", "body"}),
+        (Store, snapshot.Store, set()),
+        (Context, snapshot.Context, set()),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_language_can_say_whatever_the_policy_can_hold(shape, record, other):
+    """`other` are the fields that are written elsewhere or under another name."""
+    assert {field.name for field in dataclasses.fields(record)} - other <= shape.model_fields.keys()
+
+
+def test_relative_files_of_the_policy_become_absolute(tmp_path):
+    text = MINIMAL.replace("credentials: [none]", "credentials: [none, opaque, jwt]") + (
+        "store: {urls: [redis://cache:6379], password: file:redis.secret, hash_key: env:HASH_KEY}\n"
+        "issuers: {idp: {issuer: a, jwks: file:keys.json, audiences: [a]}}\n"
+        "introspections: {point: {endpoint: https://a, client_id: a, secret: file:secret}}\n"
+    )
+    policy = compile_snapshot(load_text(tmp_path, text))
+
+    assert policy.store.password == f"file:{tmp_path}/redis.secret"
+    assert policy.store.hash_key == "env:HASH_KEY"
+    assert policy.issuers["idp"].jwks == f"file:{tmp_path}/keys.json"
+    assert policy.introspections["point"].secret == f"file:{tmp_path}/secret"
