@@ -68,7 +68,7 @@ end
 function bucket.spend(state, quota, now)
   local settled, level = bucket.refill(state, quota, now)
   local cost = quota.cost
-  if cost <= level then
+  if cost <= level or cost == 0 then
     settled.tokens = settled.tokens - cost
     return settled, false, {1, math.max(level - cost, 0), 0, bucket.wait(settled, quota, quota.burst, now)}
   end

@@ -68,11 +68,12 @@ def until(bucket: Bucket, quota: Quota, level: int, now: int) -> int:
 def spend(bucket: Bucket | None, quota: Quota, cost: int, now: int) -> tuple[Bucket | None, Outcome]:
     """Take `cost` tokens or none: the bucket afterwards, and how it went.
 
-    A refused spend leaves the bucket as it was, but for an anchor that lay in the future. A cost above the burst can
+    A refused spend leaves the bucket as it was, but for an anchor that lay in the future. A cost of 0 is always
+    allowed. A cost above the burst can
     never be accepted; its `retry_after` is then the time to a full bucket, at least one period.
     """
     settled, level = refill(bucket, quota, now)
-    if cost <= level:
+    if cost <= level or not cost:
         anchor, tokens, high, born = settled
         after = Bucket(anchor, tokens - cost, high, born)
         return after, Outcome(True, max(level - cost, 0), 0, until(after, quota, quota.burst, now))

@@ -48,11 +48,12 @@ end
 
 function window.spend(state, quota, now)
   local rolled, used = window.roll(state, quota, now)
-  local room, cost = quota.count - used, quota.cost
+  local room, cost = math.max(quota.count - used, 0), quota.cost
   if cost > room then
-    local retry = window_wait(rolled, quota, cost - room, now)
+    local retry = window_wait(rolled, quota, used + cost - quota.count, now)
     local newest = state and state.entries[#state.entries]
-    return rolled, newest and newest[1] > now, {0, math.max(room, 0), retry, window_reset(rolled, quota, now)}
+    local ahead = newest and newest[1] > now
+    return ahead and rolled or state, ahead, {0, room, retry, window_reset(rolled, quota, now)}
   end
   if cost > 0 then
     local entries = rolled.entries

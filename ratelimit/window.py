@@ -35,15 +35,18 @@ def roll(window: Window | None, quota: Quota, now: int) -> tuple[Window, int]:
     return Window(min(window.first, now), entries), sum(spent for _, spent in entries)
 
 
-def spend(window: Window | None, quota: Quota, cost: int, now: int) -> tuple[Window, Outcome]:
+def spend(window: Window | None, quota: Quota, cost: int, now: int) -> tuple[Window | None, Outcome]:
     """Record `cost` or nothing: the window afterwards, and how it went.
 
+    A refused spend leaves the window as it was, but for stamps that lay in the future. A cost of 0 is always allowed.
     A cost above the count can never be accepted; its `retry_after` is then one period.
     """
     rolled, used = roll(window, quota, now)
-    room = quota.count - used
+    room = max(quota.count - used, 0)
     if cost > room:
-        return rolled, Outcome(False, max(room, 0), _wait(rolled, quota, cost - room, now), reset(rolled, quota, now))
+        wait = _wait(rolled, quota, used + cost - quota.count, now)
+        ahead = window is not None and window.entries and window.entries[-1][0] > now
+        return rolled if ahead else window, Outcome(False, room, wait, reset(rolled, quota, now))
     after = _record(rolled, quota, cost, now) if cost else rolled
     return after, Outcome(True, room - cost, 0, reset(after, quota, now))
 
