@@ -1,10 +1,9 @@
 """The composition root: one worker's services, wired, and the one place where a new snapshot is taken up."""
 
 import json
-import random
+import os
 from collections.abc import Callable, Iterator, Mapping
 
-from authz.refresh import KeyRefresher
 from authz.resident import Live, Resident
 from authz.service import METHOD as CHECK
 from authz.service import AuthorizationService
@@ -20,25 +19,26 @@ from sidecar.explain import explain_limits
 from sidecar.keys import RingFile
 from sidecar.metrics import Gauge, Metrics
 from sidecar.record import Recorder
+from sidecar.secret import unlock_store
 from sidecar.server import Method
+from sidecar.sources import Sources
 
 LIMIT = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 PROCESS = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
 SERVICES = tuple(path.split("/")[1] for path in (CHECK, LIMIT, PROCESS))
 
-PATIENCE = 2.0
-"""Seconds for which a new snapshot waits for the first fetches of its new issuers' keys."""
-
 
 class Sidecar:
     """The three services over one snapshot, which `apply` replaces as a whole or not at all."""
 
-    def __init__(self, rings: RingFile, recorder: Recorder, metrics: Metrics, clock: Callable[[], Instant]) -> None:
+    def __init__(
+        self, sources: Sources, rings: RingFile, recorder: Recorder, metrics: Metrics, clock: Callable[[], Instant]
+    ) -> None:
+        self._sources = sources
         self._rings = rings
         self._recorder = recorder
         self._metrics = metrics
         self._clock = clock
-        self._refresher = KeyRefresher(clock=clock, random=random.random, observer=recorder)
         self._processor = ProcessorService({}, recorder.processing)
         self._live: Live | None = None
         self._store = Store()
@@ -62,12 +62,15 @@ class Sidecar:
         another store begins anew.
         """
         ring = self._rings.current(snapshot.context, self._clock())
-        live = self._live or Live(ring=ring, keys=self._refresher)
+        prepared = await self._sources.prepare(snapshot)
+        live = self._live or Live(ring=ring)
+        self._sources.furnish(live)
         resident = Resident(snapshot, live)
         limiter = await self._open_limiter(snapshot.store)
-        await self._refresher.apply(snapshot.issuers.values(), PATIENCE)
+        await self._sources.fetch(prepared, resident)
         # from here to the end without an await: a call sees the old policy or the new one
         live.ring = ring
+        self._sources.commit(prepared, live)
         former, self._live, self._store = self._limiter, live, snapshot.store
         self._serve(resident, limiter)
         self._processor.policies = {
@@ -76,7 +79,7 @@ class Sidecar:
         self._metrics.know(snapshot.routes)
         self.snapshot, self.loaded = snapshot, self._clock()
         if former is not limiter:
-            await former.close()
+            self._sources.part(former.close)
 
     def apply_rules(self, rules: Rules) -> None:
         """Take up other rules of the rate limit service."""
@@ -99,13 +102,7 @@ class Sidecar:
     def gauges(self) -> Iterator[Gauge]:
         """Give what a scrape asks for."""
         now = self._clock()
-        for issuer, age in self._refresher.ages().items():
-            yield (
-                "jwks_age_seconds",
-                "Age of an issuer's key set; -1 before the first.",
-                {"issuer": issuer},
-                (-1.0 if age is None else age / SECOND),
-            )
+        yield from self._sources.gauges()
         mode = self._limiter.health()
         yield "limiter_mode", "1 for the mode in which limits are counted.", {"mode": mode}, 1.0
         if self.snapshot is not None:
@@ -120,13 +117,13 @@ class Sidecar:
 
     async def close(self) -> None:
         """Stop what runs in the background; leases go back to the store."""
-        await self._refresher.close()
+        await self._sources.close()
         await self._limiter.close()
 
     async def _open_limiter(self, store: Store) -> OpenLimiter:
         if store == self._store:
             return self._limiter
-        limiter = open_limiter(store, self._clock, self._recorder.limiter_mode)
+        limiter = open_limiter(unlock_store(store, os.environ), self._clock, self._recorder.limiter_mode)
         await limiter.start()
         return limiter
 

@@ -44,7 +44,7 @@ class RingFile:
         stored = ContextRing.from_json(path.read_text()) if path.exists() else None
         ring = _advance(stored, context, now)
         if ring != stored:
-            _replace(path, ring.to_json())
+            replace_file(path, ring.to_json())
         return ring
 
 
@@ -67,7 +67,8 @@ def _lock(directory: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
+    """Replace a file in one piece, readable by this user only. Raises OSError."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
     try:
         with os.fdopen(handle, "w") as file:

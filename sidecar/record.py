@@ -24,6 +24,7 @@ class Recorder:
     def __init__(self, metrics: Metrics, journal: Journal) -> None:
         self._metrics = metrics
         self._journal = journal
+        self._feed_good: bool | None = None
 
     def authorization(self, request: Request, verdict: Verdict, took: Duration) -> None:
         """Keep one ext_authz decision; `took` in nanoseconds."""
@@ -91,6 +92,37 @@ class Recorder:
         """Keep that an issuer's key set could not be fetched."""
         self._metrics.count("jwks_failures", issuer_id)
         self._journal.event("warning", "keys not fetched", issuer=issuer_id, why=why)
+
+    def status_loaded(self, source: str, seconds_left: int) -> None:
+        """Keep that a list of revoked certificates, or the status of one, was taken over."""
+        self._metrics.count("certificate_status_loads")
+        self._journal.event("debug", "certificate status", source=source, seconds_left=seconds_left)
+
+    def status_failed(self, source: str, why: str) -> None:
+        """Keep that a source of revocation status failed; what was known stays."""
+        self._metrics.count("certificate_status_failures")
+        self._journal.event("warning", "certificate status not fetched", source=source, why=why)
+
+    def introspected(self, endpoint_id: str, good: bool) -> None:
+        """Keep that an introspection endpoint was asked, and whether it gave a plain answer."""
+        self._metrics.count("introspections" if good else "introspection_failures", endpoint_id)
+
+    def feed_heard(self, *, good: bool) -> None:
+        """Keep whether the revocation feed answered: a count of failures, a line for each change."""
+        if not good:
+            self._metrics.count("revocation_feed_failures")
+        if good != self._feed_good:
+            self._feed_good = good
+            self._journal.event("info" if good else "warning", "revocation feed", answers=good)
+
+    def list_taken(self, name: str, entries: int) -> None:
+        """Keep that a list on disk was taken up anew."""
+        self._journal.event("info", "list taken up", list=name, entries=entries)
+
+    def list_refused(self, why: str) -> None:
+        """Keep that a list on disk cannot be read; the one at hand stays."""
+        self._metrics.count("lists_refused")
+        self._journal.event("error", "list refused", why=why)
 
 
 def _describe_reason(reason: Reason) -> tuple[str, int]:

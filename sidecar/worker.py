@@ -1,6 +1,8 @@
 """One serving worker: its server, its services, and the order in which they come and go."""
 
 import asyncio
+import os
+import socket
 from collections.abc import Callable, Iterator, Mapping
 
 from model.instant import MILLISECOND, SECOND, Duration
@@ -17,6 +19,7 @@ from sidecar.pressure import Pressure
 from sidecar.record import Recorder
 from sidecar.server import Opener, Options, Server
 from sidecar.settings import Settings
+from sidecar.sources import Place, Sources
 
 SERVERS: dict[str, Opener] = {"grpcio": GrpcioServer}
 
@@ -37,13 +40,17 @@ class Worker:
         self._journal = journal
         self._index = index
         self._health = Health(SERVICES)
-        self._sidecar = Sidecar(RingFile(settings.state), Recorder(self.metrics, journal), self.metrics, clock.now)
+        recorder = Recorder(self.metrics, journal)
+        instance = f"{socket.gethostname()}:{os.getpid()}:{index}"
+        self._sources = Sources(Place(settings.state, instance, index == 0, settings.poll), recorder, clock.now)
+        self._sidecar = Sidecar(self._sources, RingFile(settings.state), recorder, self.metrics, clock.now)
         self._pressure = Pressure()
         self._server: Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, listen: str) -> str:
-        """Open the server; the address in use. Raises AddressUnusable."""
+        """Open the server; the address in use. Raises AddressUnusable, or ValueError for what is broken on disk."""
+        await self._sources.start()
         methods = [*self._sidecar.methods(), *self._health.methods()]
         server = SERVERS[self._settings.server](methods, listen, Options(socket_mode=self._settings.socket_mode))
         address = await server.start()
