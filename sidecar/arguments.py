@@ -13,7 +13,8 @@ from model.instant import MILLISECOND, MINUTE, SECOND, Duration
 UNITS: dict[str, Duration] = {"ms": MILLISECOND, "s": SECOND, "m": MINUTE}
 
 EPILOG = """\
-exit codes: 0 done; 1 a worker kept dying; 2 refused, with every reason on standard error
+exit codes: 0 done; 1 a worker kept dying; 2 refused, with every reason on standard error; 3 a revocation is still
+propagating
 """
 
 
@@ -39,6 +40,9 @@ def build_parser() -> argparse.ArgumentParser:
     _add_serve(commands)
     _add_schema(commands)
     _add_explain(commands)
+    add_revoke(commands)
+    add_coverage(commands)
+    add_key(commands)
     return parser
 
 

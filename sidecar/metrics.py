@@ -90,8 +90,8 @@ class Metrics(Collector):
     def _collect_decisions(self) -> Metric:
         family = CounterMetricFamily(
             "wardgate_decisions",
-            "Decisions by service, route, outcome and HTTP status.",
-            labels=("service", "route", "outcome", "status"),
+            "Decisions by service, route, reason (or allow) and HTTP status.",
+            labels=("service", "route", "reason", "status"),
         )
         for (service, route, outcome, status), count in list(self._decisions.items()):
             family.add_metric((service, route, outcome, str(status)), count)

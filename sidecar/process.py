@@ -15,7 +15,7 @@ from sidecar.loader import Loaded, Loader
 from sidecar.logs import Journal, open_journal
 from sidecar.server import AddressUnusable
 from sidecar.settings import Settings
-from sidecar.supervisor import Supervisor, WorkersDying
+from sidecar.supervisor import StartRefused, Supervisor, WorkersDying
 
 
 def run_sidecar(settings: Settings) -> int:
@@ -23,7 +23,7 @@ def run_sidecar(settings: Settings) -> int:
     journal = open_journal(settings.log_level, settings.log_format, settings.log_rate)
     try:
         asyncio.run(_serve(settings, journal))
-    except AddressUnusable as error:
+    except (AddressUnusable, StartRefused) as error:
         raise CommandFailed(str(error)) from error
     except WorkersDying as error:
         raise CommandFailed(str(error), code=1) from error

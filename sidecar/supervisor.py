@@ -29,6 +29,10 @@ class WorkersDying(Exception):
     """A worker has died early too many times in a row."""
 
 
+class StartRefused(Exception):
+    """A worker cannot begin with what is on disk; the text says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stamina:
     """How deaths are taken, in seconds: pauses double from `first` to `last` with each death within `settled` of birth.
@@ -78,12 +82,14 @@ class Supervisor:
             self._spare.append(await _spawn())
 
     async def open(self, address: str, workers: int) -> None:
-        """Seat all workers and wait until each is bound. Raises AddressUnusable, WorkersDying."""
+        """Seat all workers and wait until each is bound. Raises AddressUnusable, StartRefused, WorkersDying."""
         self.seats = [Seat(index, worker_address(address, index, workers)) for index in range(workers)]
         try:
             await asyncio.gather(*(self._seat(seat) for seat in self.seats))
         except LinkClosed as error:
             raise WorkersDying("a worker ended before it began") from error
+        except ValueError as error:
+            raise StartRefused(str(error)) from error
         for seat in self.seats:
             self._start(self._keep(seat), f"worker {seat.index}")
         self._start(self._collect_reports(), "reports")

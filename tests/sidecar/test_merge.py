@@ -21,7 +21,7 @@ def page(merged):
     return generate_latest(registry).decode().splitlines()
 
 
-DECISIONS = 'wardgate_decisions_total{outcome="allow",route="home",service="authz",status="200"}'
+DECISIONS = 'wardgate_decisions_total{reason="allow",route="home",service="authz",status="200"}'
 
 
 def test_counters_and_histograms_are_summed_and_gauges_keep_their_worker():

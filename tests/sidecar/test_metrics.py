@@ -24,7 +24,7 @@ def test_routes_outside_the_policy_share_one_label():
     lines = series(metrics, "wardgate_decisions_total")
     assert len(lines) == 3
     assert (
-        'wardgate_decisions_total{outcome="route-unknown",route="unmatched",service="authz",status="404"} 100000.0'
+        'wardgate_decisions_total{reason="route-unknown",route="unmatched",service="authz",status="404"} 100000.0'
         in lines
     )
 
