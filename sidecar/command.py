@@ -19,6 +19,7 @@ from policy.envoy import compile_envoy
 from policy.fault import Faults
 from policy.gateway import Document
 from policy.output import write_files
+from policy.schema import json_schema
 from policy.snapshot import compile_snapshot
 from policy.validate import validate_envoy
 from ratelimit.limiter import MemoryLimiter
@@ -26,6 +27,7 @@ from sidecar import clock
 from sidecar.explain import FACTS, explain_limits
 from sidecar.failure import CommandFailed
 from sidecar.process import run_sidecar
+from sidecar.reasons import reasons_page
 from sidecar.settings import Settings
 
 
@@ -91,8 +93,13 @@ def serve_document(options: Namespace) -> int:
 
 def print_schema(_options: Namespace) -> int:
     """Print the JSON Schema of the gateway document."""
-    schema = import_module("policy.schema").json_schema()
-    print(json.dumps(schema, indent=2))
+    print(json.dumps(json_schema(), indent=2))
+    return 0
+
+
+def print_reasons(_options: Namespace) -> int:
+    """Print docs/reasons.md."""
+    print(reasons_page(), end="")
     return 0
 
 

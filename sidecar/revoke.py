@@ -95,7 +95,10 @@ def _entry(options: Namespace) -> Entry:
     }
     subject, (scope, name) = next(
         (subject, value)
-        for subject, value in [*pairs.items(), *((subject, value and ("", value)) for subject, value in singles.items())]
+        for subject, value in [
+            *pairs.items(),
+            *((subject, value and ("", value)) for subject, value in singles.items()),
+        ]
         if value
     )
     if subject is Subject.CERTIFICATE:
