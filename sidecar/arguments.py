@@ -4,11 +4,13 @@ import argparse
 import importlib.metadata
 import re
 from collections.abc import Callable
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from model.instant import MILLISECOND, MINUTE, SECOND, Duration
+from model.instant import MILLISECOND, MINUTE, SECOND, Duration, Instant
+from sidecar import clock
 
 UNITS: dict[str, Duration] = {"ms": MILLISECOND, "s": SECOND, "m": MINUTE}
 
@@ -40,9 +42,9 @@ def build_parser() -> argparse.ArgumentParser:
     _add_serve(commands)
     _add_schema(commands)
     _add_explain(commands)
-    add_revoke(commands)
-    add_coverage(commands)
-    add_key(commands)
+    _add_revoke(commands)
+    _add_coverage(commands)
+    _add_key(commands)
     return parser
 
 
@@ -137,6 +139,70 @@ def _add_explain(commands: "Commands") -> None:
     parser.add_argument("--route", required=True, metavar="ID")
     parser.add_argument("--client", default="", metavar="ID", help="a registered consumer")
     parser.add_argument("--tier", default="", metavar="ID", help="for a client that is not registered")
+
+
+def _add_revoke(commands: "Commands") -> None:
+    parser = _add_command(
+        commands, "revoke", "sidecar.revoke:revoke", "take a credential back on all sidecars, and say how far that is"
+    )
+    what = parser.add_argument_group("what is revoked, one of").add_mutually_exclusive_group(required=True)
+    what.add_argument("--token", nargs=2, metavar=("ISS", "JTI"), help="one token of an issuer")
+    what.add_argument("--subject", nargs=2, metavar=("ISS", "SUB"), help="all tokens of a user")
+    what.add_argument("--kid", nargs=2, metavar=("ISS", "KID"), help="all tokens that a key has signed")
+    what.add_argument("--client", metavar="ID", help="everything that a client comes with")
+    what.add_argument("--api-key", metavar="ID", help="an API key, by the part before its dot")
+    what.add_argument("--certificate", nargs=2, metavar=("ISSUER", "SERIAL"), help="RFC 4514 name, hexadecimal number")
+    what.add_argument("--organisation", metavar="ID", help="all certificates of an organizationIdentifier")
+    parser.add_argument("--before", type=_instant, metavar="T", help="only what was issued until then (or: now)")
+    parser.add_argument("--expires", type=_instant, metavar="T", help="may be forgotten then (default: never)")
+    parser.add_argument("--undo", action="store_true", help="take the revocation back")
+    _add_feed(parser)
+
+
+def _add_coverage(commands: "Commands") -> None:
+    parser = _add_command(
+        commands, "coverage", "sidecar.revoke:show_coverage", "say which live workers hold the newest revocation"
+    )
+    parser.add_argument("--version", default="", metavar="V", help="ask about this version of the feed")
+    _add_feed(parser)
+
+
+def _add_feed(parser: argparse.ArgumentParser) -> None:
+    feed = parser.add_argument_group("where the feed is, one of").add_mutually_exclusive_group(required=True)
+    feed.add_argument("--document", type=Path, metavar="FILE", help="the gateway document")
+    feed.add_argument("--redis", default="", metavar="URL", help="the Redis itself")
+    parser.add_argument(
+        "--wait", type=_duration, nargs="?", const=30 * SECOND, metavar="TIME", help="until covered (default: 30s)"
+    )
+
+
+def _add_key(commands: "Commands") -> None:
+    parser = _add_command(
+        commands, "key", "sidecar.revoke:make_key", "make an API key: its record on stdout, the key once on stderr"
+    )
+    parser.add_argument("--client", required=True, metavar="ID", help="the consumer it stands for")
+    parser.add_argument("--id", default="", metavar="ID", help="its public part (default: drawn at random)")
+    parser.add_argument("--scope", action="append", default=[], metavar="SCOPE", help="may be repeated")
+    parser.add_argument("--role", action="append", default=[], metavar="ROLE", help="may be repeated")
+    parser.add_argument("--tenant", default="", metavar="ID")
+    parser.add_argument("--not-before", type=_instant, metavar="T")
+    parser.add_argument("--expires", type=_instant, metavar="T")
+    parser.add_argument("--privileged", action="store_true", help="never accepted from a query")
+
+
+def _instant(text: str) -> Instant:
+    """Read an instant: "now", seconds since the epoch, or ISO 8601 with an offset."""
+    if text == "now":
+        return clock.now()
+    if text.isdecimal() and len(text) <= 11:
+        return int(text) * SECOND
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no instant; expected now, seconds, or 2027-01-31T12:00:00Z")
+    return int(moment.timestamp()) * SECOND
 
 
 def _duration(text: str) -> Duration:
