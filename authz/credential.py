@@ -43,7 +43,7 @@ def read_credential(request: Request, plan: Plan) -> Credential | Deny:
     authorization = headers.get("authorization")
     api_key = headers.get("x-api-key")
     queried = query_credentials(request.path) if "?" in request.path else ()
-    if bool(authorization) + bool(api_key) + len(queried) > 1:
+    if (authorization and api_key) or (queried and (authorization or api_key or len(queried) > 1)):
         return Deny(Reason.CREDENTIALS_AMBIGUOUS)
     if authorization:
         return _read_authorization(authorization, plan)
@@ -86,7 +86,9 @@ def _read_authorization(field: str, plan: Plan) -> Credential | Deny:
 def _token_kind(token: str, kinds: frozenset[Kind]) -> Kind | None:
     """Tell a JWT from an opaque token by its two dots, as far as both are accepted here."""
     shaped = token.count(".") == 2
-    order = (Kind.JWT, Kind.ASSERTION, Kind.OPAQUE) if shaped else (Kind.OPAQUE, Kind.JWT, Kind.ASSERTION)
+    if shaped and Kind.JWT in kinds:
+        return Kind.JWT
+    order = (Kind.ASSERTION, Kind.OPAQUE) if shaped else (Kind.OPAQUE, Kind.JWT, Kind.ASSERTION)
     for kind in order:
         if kind in kinds:
             return kind

@@ -108,10 +108,8 @@ def _read_joined(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _write_allow(allow: Allow) -> bytes:
-    response = pb.CheckResponse()
-    response.status.SetInParent()
+    response = pb.CheckResponse.FromString(_allowance(allow.remove_headers, allow.remove_query))
     ok = response.ok_response
-    ok.MergeFromString(_removals(allow.remove_headers, allow.remove_query))
     for fields, written in ((allow.set_headers, ok.headers), (allow.answer_headers, ok.response_headers_to_add)):
         for name, value in fields:
             if not is_field(name, value):
@@ -136,11 +134,14 @@ def _write_deny(deny: Deny, request: Request, style: str) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def _removals(headers: tuple[str, ...], query: tuple[str, ...]) -> bytes:
-    """Write what an allowance removes: the same for every request of a route, so kept as bytes."""
-    return pb.OkHttpResponse(
-        headers_to_remove=[name for name in headers if _is_name(name)], query_parameters_to_remove=query
-    ).SerializeToString()
+def _allowance(headers: tuple[str, ...], query: tuple[str, ...]) -> bytes:
+    """Write an allowance with what it removes: the same for every request of a route, so kept as bytes."""
+    response = pb.CheckResponse()
+    response.status.SetInParent()
+    response.ok_response.headers_to_remove.extend(name for name in headers if _is_name(name))
+    response.ok_response.query_parameters_to_remove.extend(query)
+    response.ok_response.SetInParent()
+    return response.SerializeToString()
 
 
 def _add(
