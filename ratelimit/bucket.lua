@@ -90,7 +90,7 @@ function bucket.draw(state, quota, wish, now)
   if wish.floor then charge = math.min(charge, math.max(level, 0)) end
   local granted = math.min(wish.want, math.max(level - charge, 0))
   settled.tokens = settled.tokens - charge - granted
-  return settled, {granted, level - charge - granted, bucket.wait(settled, quota, 1, now)}
+  return settled, {granted, level - charge - granted, bucket.wait(settled, quota, quota.burst, now)}
 end
 
 -- State and expiry go in one command: no counter can be left without one (a bucket full again is the same as none)

@@ -21,7 +21,7 @@ class Lease:
     """One bucket as this instance knows it."""
 
     __slots__ = (
-        "at", "away", "blind", "calm", "charge", "contact", "credit", "dirty", "held", "left", "owed", "pending",
+        "at", "away", "blind", "calm", "charge", "contact", "credit", "dirty", "full", "held", "owed", "pending",
         "quota", "rate", "refused", "seen", "sent", "spare", "synced", "until", "used",
     )  # fmt: skip
 
@@ -33,7 +33,7 @@ class Lease:
         self.owed = 0
         self.sent = 0  # of what is owed, what a draw on its way reports
         self.spare = 0  # to be given back with the next draw
-        self.left = 0
+        self.full = 0  # when the shared bucket is full again, by the last word on it
         self.until = 0  # refusals of `refused` and more hold until then
         self.refused = 1
         self.contact = -WARM
@@ -63,20 +63,28 @@ class Lease:
         return False
 
     def estimate(self, now: Instant) -> tuple[int, int]:
-        """Estimate what is left of the whole bucket, and the time until it is full."""
+        """Estimate what is left of the whole bucket, what is held included, and the time until it is full."""
         quota = self.quota
-        left = self.left + self.held - self.owed
-        if quota.count <= 0:
-            return max(left, 0), quota.period
-        left = min(left + max(now - self.contact, 0) * quota.count // quota.period, quota.burst)
-        return max(left, 0), (quota.burst - left) * quota.period // quota.count
+        reset = max(self.full - now, 0)
+        missing = -(-reset * quota.count // quota.period) + self.owed - self.held if quota.count else quota.burst
+        if missing <= 0:
+            return quota.burst, 0
+        return max(quota.burst - missing, 0), reset
+
+    def wait(self, cost: int, now: Instant) -> int:
+        """Time until the shared bucket will hold what `cost` needs; `SOON` where it should do so already."""
+        quota = self.quota
+        if quota.count <= 0 or cost > quota.burst:
+            return max(self.full - now, quota.period)
+        missing = quota.burst - cost + self.held - self.owed
+        return max(self.full - missing * quota.period // quota.count - now, min(SOON, quota.period))
 
     def look(self, cost: int, now: Instant) -> Outcome:
         """Tell how a spend of `cost` would go from here, without asking."""
         left, reset = self.estimate(now)
         if cost <= self.held + self.credit:
             return Outcome(True, left, 0, reset)
-        wait = self.until - now if self.until > now else min(SOON, self.quota.period)
+        wait = self.until - now if self.until > now else self.wait(cost, now)
         return Outcome(False, 0 if cost == 1 else left, wait, max(reset, wait))
 
     def adopt(self, charge: Charge) -> None:
@@ -86,9 +94,9 @@ class Lease:
         self.held = self.credit = self.until = 0
         self.contact = -WARM
 
-    def learn(self, left: int, credit: int, now: Instant) -> None:
-        """Take in the store's word on what is left, and what part of it may be let through on credit."""
-        self.left = left
+    def learn(self, credit: int, full: Instant, now: Instant) -> None:
+        """Take in the store's word: when the bucket is full, and what part of it may be let through on credit."""
+        self.full = full
         self.credit = max(credit - self.owed, 0)
         self.contact = now
         self.until = 0

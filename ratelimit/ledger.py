@@ -88,7 +88,9 @@ class Ledger:
             lease = self._lease(charge)
             lease.seen = now
             if leased(charge.quota):
-                lease.learn(outcome.remaining, self._credit(outcome.remaining), now)
+                lease.learn(self._credit(outcome.remaining), now + outcome.reset, now)
+                if not outcome.remaining:
+                    lease.refuse(1, now + lease.wait(1, now))
             if not outcome.allowed:
                 lease.refuse(charge.cost, now + outcome.retry_after)
         return self._join(asking, outcomes, now)
@@ -135,9 +137,9 @@ class Ledger:
             if lease.away and self._stay(lease, now):
                 continue
             lease.held += max(got.granted, 0)
-            lease.learn(got.left, self._credit(got.left), now)
+            lease.learn(self._credit(got.left), now + got.reset, now)
             if got.left <= 0 and got.granted < max(wish.want, 1):
-                lease.refuse(1, now + got.retry)
+                lease.refuse(1, now + lease.wait(1, now))
 
     def _stay(self, lease: Lease, now: Instant) -> bool:
         """Tell whether to stay with the share: what is left means little before all instances have reported theirs."""
@@ -176,7 +178,8 @@ class Ledger:
             if took:
                 lease.held += charge.cost
         if self._must_ask(charges, leases, now):
-            return self._admit_slowly(charges, now)
+            away = any(map(self._away, charges))
+            return self._share_out(charges, leases, now) if away else None
         return [lease.look(charge.cost, now) for charge, lease in zip(charges, leases, strict=True)]
 
     def _must_ask(self, charges: Sequence[Charge], leases: Sequence[Lease], now: Instant) -> bool:
@@ -192,10 +195,7 @@ class Ledger:
         """Decide where at least one key is cold, changed, away, or never leased."""
         leases = [self._lease(charge) for charge in charges]
         if any(lease.away or self._away(charge) for charge, lease in zip(charges, leases, strict=True)):
-            for charge, lease in zip(charges, leases, strict=True):
-                if self._away(charge):
-                    self._turn_away(lease, now)
-            return self.abandon(self.begin(charges, now), now)
+            return self._share_out(charges, leases, now)
         refused = [
             lease.until > now and charge.cost >= lease.refused and charge.quota.enforced
             for charge, lease in zip(charges, leases, strict=True)
@@ -207,14 +207,24 @@ class Ledger:
                 _refusal(lease, now) if no else Outcome(True, *_spread(lease.estimate(now)))
                 for lease, no in zip(leases, refused, strict=True)
             ]
-        for charge, lease in zip(charges, leases, strict=True):
-            if leased(charge.quota) and now - lease.contact > WARM:
+        cold = [lease for lease in leases if now - lease.contact > WARM]
+        if not cold:
+            return self._take_all(charges, leases, now)
+        for lease in cold:
+            if leased(lease.quota):
                 self._extend(lease, now)
         return None
 
+    def _share_out(self, charges: Sequence[Charge], leases: Sequence[Lease], now: Instant) -> list[Outcome]:
+        """Decide from what is held and from the share, without asking anybody."""
+        for charge, lease in zip(charges, leases, strict=True):
+            if self._away(charge):
+                self._turn_away(lease, now)
+        return self.abandon(self.begin(charges, now), now)
+
     def _extend(self, lease: Lease, now: Instant) -> None:
         """Let a little through on trust while the first question of a cold key is on its way."""
-        lease.learn(lease.quota.burst, self._credit(lease.quota.burst) // 4, now)
+        lease.learn(self._credit(lease.quota.burst) // 4, now, now)
         lease.blind = True
 
     def _join(self, asking: Asking, outcomes: Sequence[Outcome], now: Instant) -> list[Outcome]:
@@ -245,7 +255,7 @@ class Ledger:
         if not lease.away and leased(lease.quota):
             lease.away = True
             lease.calm = 0
-            known = lease.contact > 0
+            known = lease.contact > 0 and not lease.blind
             left = lease.estimate(now)[0] + lease.owed - lease.held if known else lease.quota.burst
             self.share.seed(lease.charge, left, lease.owed, now)
             lease.credit = 0

@@ -117,7 +117,7 @@ class MemoryStore:
         before = cast("bucket.Bucket | None", entry[0] if entry else None)
         after, granted, left = bucket.draw(before, quota, wish, wish.since, now)
         self._keep(identity, after, now + bucket.whole_at(after, quota, now), now)
-        return Drawn(granted, left, bucket.until(after, quota, 1, now), now)
+        return Drawn(granted, left, bucket.until(after, quota, quota.burst, now), now)
 
     def look(self, charge: Charge, now: Instant) -> Outcome:
         """Tell what a spend of cost 0 would say; nothing is counted."""

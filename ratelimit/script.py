@@ -121,5 +121,5 @@ def _outcome(numbers: Sequence[int]) -> Outcome:
 
 
 def _drawn(numbers: Sequence[int], at: Instant) -> Drawn:
-    granted, left, retry = numbers
-    return Drawn(granted, left, retry * MICROSECOND, at)
+    granted, left, reset = numbers
+    return Drawn(granted, left, reset * MICROSECOND, at)

@@ -5,7 +5,7 @@
 --   spend, look, refund: "kind count period burst cost enforced", and for a place the holder as a string of its own
 --   draw:                 "count period burst owed want deficit since" (since negative: not below empty)
 -- Answers one string of numbers: the time, then four for each counter of spend and look (allowed, remaining, retry,
--- reset), three for draw (granted, left, retry), none for refund. One string is read far faster than a list.
+-- reset), three for draw (granted, left, reset), none for refund. One string is read far faster than a list.
 
 local meters = {b = bucket, w = window, p = places}
 local now = tonumber(ARGV[1])

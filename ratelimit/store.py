@@ -35,14 +35,14 @@ class Draw:
 
 @dataclass(slots=True)
 class Drawn:
-    """What came of a draw: `granted` of the wanted tokens, `left` in the bucket, `retry` until the next one is there.
+    """What came of a draw: `granted` of the wanted tokens, `left` in the bucket, `reset` until it is full.
 
     `at` is the store's own clock in nanoseconds, to be handed back as `since`.
     """
 
     granted: int
     left: int
-    retry: Duration
+    reset: Duration
     at: Instant
 
 

@@ -90,7 +90,7 @@ def test_draws_in_lua_equal_draws_in_python(single, bucket_of_many, steps):
         fields = f"{quota.count} {quota.period} {quota.burst} {owed} {want} {deficit} {-since if floor else since}"
         reply = client.eval(SOURCE, 1, "k", str(now), "draw 1", fields)
         client.persist("k")
-        expected = [granted, left, min(bucket.until(state, quota, 1, now), 2**52)]
+        expected = [granted, left, min(bucket.until(state, quota, quota.burst, now), 2**52)]
         assert [int(number) for number in reply.split()][1:] == expected
 
 

@@ -217,7 +217,7 @@ async def test_a_draw_charges_what_is_owed_and_grants_what_is_there(store):
     second = await store.draw(charge, want=4)
 
     assert (first.granted, first.left, second.granted, second.left) == (4, 2, 2, 0)
-    assert second.retry == HOUR // 10
+    assert second.reset == HOUR
 
 
 async def test_a_draw_gives_back_what_was_not_used(store):
