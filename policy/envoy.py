@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from betterproto2 import Casing, Message
+from betterproto2 import Message
 from envoy_data_plane.envoy.config.bootstrap import v3 as bootstrap
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.overload import v3 as overload
@@ -68,5 +68,10 @@ def _resources(resources: Sequence[Message]) -> dict[str, Any]:
 
 
 def _plain(message: Message) -> dict[str, Any]:
-    content: dict[str, Any] = message.to_dict(casing=Casing.SNAKE)
+    content: dict[str, Any] = message.to_dict(casing=_field_name)  # type: ignore[arg-type] # Casing holds functions too
     return content
+
+
+def _field_name(name: str) -> str:
+    """Keep the field's name of the .proto file: Casing.SNAKE would make `consecutive_5_xx` of `consecutive_5xx`."""
+    return name.rstrip("_")

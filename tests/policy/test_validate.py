@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from policy.codec import dump_snapshot, load_snapshot
+from policy.document import load_document
 from policy.envoy import compile_envoy
 from policy.output import write_files
+from policy.snapshot import compile_snapshot
 from policy.validate import validate_envoy
-from tests.policy.build import prepare
+from tests.policy.build import EXAMPLE, prepare
 
 pytestmark = pytest.mark.e2e
 
@@ -55,3 +58,13 @@ def test_envoy_sees_every_file(machine, binary, tmp_path, file, old, new):
     path.write_text(path.read_text().replace(old, new))
 
     assert new.rstrip(":") in validate_envoy(tmp_path, binary)
+
+
+def test_envoy_takes_everything_that_the_language_can_say(machine, binary, tmp_path):
+    environment = {"PKI": str(machine / "pki"), "DESCRIPTORS": str(EXAMPLE.parent / "descriptors" / "open-banking.pb")}
+    document = load_document(Path(__file__).parent / "everything.yaml", environment)
+    write_files(tmp_path, compile_envoy(document, tmp_path))
+
+    assert document.warnings == ()
+    assert validate_envoy(tmp_path, binary) is None
+    assert load_snapshot(dump_snapshot(compile_snapshot(document))) == compile_snapshot(document)
