@@ -22,7 +22,7 @@ PAUSE = 1.0
 """Seconds between two writes to disk, so that a burst of revocations is one write."""
 TIDY = 60.0
 """Seconds between two looks for entries that have expired."""
-COVERAGE = 5.0
+COVERAGE = 2.0
 """Seconds between two looks at how far the other sidecars are."""
 
 _HEAD = "# version "
