@@ -1,5 +1,6 @@
 """The compiled open-banking gateway on real Envoy, between a fake sidecar and fake backends."""
 
+import copy
 import json
 import threading
 import time
@@ -9,7 +10,10 @@ import grpc
 import pytest
 
 from pb import ext_authz_pb2
-from tests.policy.build import run_world
+from policy.document import load_document
+from policy.envoy import compile_envoy
+from policy.output import write_files
+from tests.policy.build import EXAMPLE, run_world
 
 pytestmark = pytest.mark.e2e
 
@@ -310,3 +314,25 @@ def test_sidecar_that_is_away_costs_503_and_comes_back_by_itself(world):
     while (status := world.curl("/v3/accounts")[0]) == 503 and time.monotonic() < deadline:
         pass
     assert status == 200
+
+
+def test_changed_routes_are_taken_up_without_a_restart(world):
+    """The files are exchanged by rename into the folder that Envoy watches; open connections stay."""
+    directory = world.folder / "envoy"
+    document = load_document(EXAMPLE, world.environment)
+    files = compile_envoy(document, directory)
+    changed = copy.deepcopy(files)
+    (configuration,) = changed["rds-public.yaml"]["resources"]
+    configuration["virtual_hosts"][0]["routes"][0]["match"]["path"] = "/v3/open-data/moved"
+
+    def is_asked():
+        """The sidecar is asked only about paths that have a route."""
+        world.curl("/v3/open-data/moved", plane="public", client=None)
+        return world.sidecar.checks[-1].attributes.request.http.path == "/v3/open-data/moved"
+
+    assert not is_asked()
+    assert write_files(directory, changed) == ["rds-public.yaml"]
+    deadline = time.monotonic() + 10
+    while not is_asked():
+        assert time.monotonic() < deadline
+    write_files(directory, files)
