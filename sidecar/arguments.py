@@ -45,6 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_revoke(commands)
     _add_coverage(commands)
     _add_key(commands)
+    _add_command(commands, "reasons", "sidecar.command:print_reasons", "print the table of reasons as a page")
     return parser
 
 
@@ -116,7 +117,9 @@ def _add_serve(commands: "Commands") -> None:
     )
     life = parser.add_argument_group("how")
     life.add_argument("--workers", type=_count, metavar="N", help="processes (default: the document's)")
-    life.add_argument("--server", choices=("grpcio",), default="grpcio", help="the gRPC server (default: grpcio)")
+    life.add_argument(
+        "--server", choices=("grpcio", "h2corn"), default="grpcio", help="the gRPC server (default: grpcio)"
+    )
     life.add_argument(
         "--drain", type=_duration, default="1s", metavar="TIME", help="new calls are still answered after a stop signal"
     )

@@ -46,7 +46,7 @@ class Options:
     `max_message` is in bytes. A connection is asked to go (GOAWAY) at `age`, spread by a tenth in both directions so
     that not all go together, and is closed `age_grace` later. `ping_interval` is the shortest interval of keepalive
     pings that is tolerated, with or without calls in flight. `socket_mode` is the mode of a Unix socket: 0o666 lets an
-    Envoy of another user in.
+    Envoy of another user in. No stop will be given more than `longest_grace`.
     """
 
     max_message: int = 16 * 1024 * 1024
@@ -54,6 +54,7 @@ class Options:
     age_grace: Duration = 30 * SECOND
     ping_interval: Duration = SECOND
     socket_mode: int = 0o660
+    longest_grace: Duration = 30 * SECOND
 
 
 class Server(Protocol):

@@ -10,6 +10,7 @@ from model.snapshot import Snapshot
 from ratelimit.rules import Rules
 from sidecar import clock
 from sidecar.build import SERVICES, Sidecar
+from sidecar.corn import H2cornServer
 from sidecar.grpcio import GrpcioServer
 from sidecar.health import Health
 from sidecar.keys import KeysUnusable, RingFile
@@ -21,7 +22,7 @@ from sidecar.server import Opener, Options, Server
 from sidecar.settings import Settings
 from sidecar.sources import Place, Sources
 
-SERVERS: dict[str, Opener] = {"grpcio": GrpcioServer}
+SERVERS: dict[str, Opener] = {"grpcio": GrpcioServer, "h2corn": H2cornServer}
 
 PRESS_INTERVAL: Duration = 20 * MILLISECOND
 RING_INTERVAL: Duration = 15 * SECOND
