@@ -30,6 +30,19 @@ tour: setup ## start the demo, run the tour, exit 0 only if every row is as expe
 test: setup ## everything: unit, property, Redis, end to end through real Envoy
 	@deploy/test.sh
 
+.PHONY: drills
+drills: setup ## the long drills at full length: a noisy neighbour for 30 s, failures under load
+	WARDGATE_DRILL=full $(PY) -m pytest -q tests/e2e/test_neighbour.py tests/e2e/test_failure.py tests/e2e/test_store.py
+
+.PHONY: up
+up: ## the same gateway in containers: up, healthy, and the tour through it
+	docker compose up -d --build --wait
+	docker compose run --rm tour
+
+.PHONY: down
+down: ## end the containers and remove what they kept
+	docker compose --profile tour --profile metrics down -v
+
 .PHONY: check
 check: setup ## lint, format, types, architecture
 	$(VENV)/bin/ruff check .

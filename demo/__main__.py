@@ -81,12 +81,17 @@ async def _stay(settings: Settings) -> int:
         rows = await take_tour(World(settings))
         print(write_table(rows))
         _conclude(rows)
-        print(f"\nThe same by hand:\n\n{write_shell(settings)}")
-        print("\n".join(row.curl for row in rows if row.curl))
+        print(f"\n{_by_hand(settings, rows)}")
         partner, public = (settings.address(name) for name in ("PARTNER", "PUBLIC"))
         print(f"\nUp: partners at {_at(partner)}, the public at {_at(public)}; logs in {settings.log}. Ctrl-C ends it.")
         await asyncio.get_running_loop().create_future()
     return 0
+
+
+def _by_hand(settings: Settings, rows: Sequence[Row]) -> str:
+    if settings.proxy:  # curl knows only version 1 of the protocol, which the gateway refuses
+        return "No curl lines: the planes expect a PROXY protocol v2 header. Start without PROXY_PROTOCOL to get them."
+    return "\n".join(["The same by hand:", "", write_shell(settings), *(row.curl for row in rows if row.curl)])
 
 
 def _end_on_signals() -> None:

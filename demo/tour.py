@@ -44,11 +44,9 @@ async def run_drill(world: World, drill: Drill) -> Row:
 def write_curl(settings: Settings, case: Case) -> str:
     """Write the shell line that repeats a case; `token` is the function that `write_shell` defines."""
     ask, (host, port) = case.ask, settings.address(case.ask.plane)
-    words = ["curl", "-i", "--path-as-is", "--cacert", f"{settings.pki}/edge-ca.pem"]
+    words = ["curl", "-i", "--http1.1", "--path-as-is", "--cacert", f"{settings.pki}/edge-ca.pem"]
     if ask.identity is not None:
         words += ["--cert", f"{settings.pki}/{ask.identity}.pem", "--key", f"{settings.pki}/{ask.identity}.key"]
-    if settings.proxy:
-        words.append("--haproxy-protocol")
     words += ["--connect-to", f"{EDGE_NAME}:{port}:{host}:{port}"]
     for name, value in ask.headers:
         words += ["-H", f"{name}: {value}"]

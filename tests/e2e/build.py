@@ -63,9 +63,12 @@ class Demo:
         return self.supervisor.process(name).pid
 
     def signal(self, name: str, number: int = signal.SIGKILL) -> int:
-        """Send a signal to a program, by pid; the supervisor starts it again where it dies."""
+        """Send a signal to a program and, but for a polite SIGTERM, to its workers; the supervisor restarts it."""
         pid = self.pid(name)
-        os.kill(pid, number)
+        if number == signal.SIGTERM:
+            os.kill(pid, number)
+        else:
+            os.killpg(pid, number)
         return pid
 
     def edit(self, *changes: tuple[str, str]) -> None:

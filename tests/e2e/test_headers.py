@@ -42,11 +42,6 @@ async def test_the_backend_gets_one_fresh_context_and_not_the_forged_one(world):
     assert 0 < claims["exp"] - claims["iat"] <= 30
 
 
-async def test_two_requests_get_two_contexts(world):
-    first, second = await echo(world), await echo(world)
-    assert first["x-verified-caller-context"] != second["x-verified-caller-context"]
-
-
 @pytest.mark.parametrize(
     "headers",
     [

@@ -93,3 +93,12 @@ async def test_without_redis_requests_are_answered_and_limits_still_hold(world, 
             return bool(await asyncio.to_thread(server.keys))
 
     await until(shared_again, 30)
+
+
+async def test_a_gateway_starts_without_its_redis():
+    running = Demo(extra={"WARDGATE_STORE": f"redis://127.0.0.1:{free_port()}/0"})
+    try:
+        reply = await running.start().world.ask(Ask("GET", "/v3/accounts/current", Token("fintech-alpha")))
+        assert reply.status == 200
+    finally:
+        running.stop()
