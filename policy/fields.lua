@@ -1,8 +1,23 @@
--- Refuses what Envoy's transcoder would silently drop: unknown or repeated members of a JSON body, and repeated query
--- parameters that may stand once. What each route may carry comes from the descriptors (policy/transcoding.py).
--- JSON that is not well-formed is left to the transcoder, which refuses it.
+-- Refuses what Envoy's transcoder would drop, mistake or hand on without a word: unknown or repeated members of a JSON
+-- body, repeated query parameters that may stand once, parameters that override the path, escapes that are no UTF-8,
+-- gRPC that is not to be transcoded. What each route may carry comes from the descriptors (policy/transcoding.py).
+-- The transcoder's JSON is looser than RFC 8259 (single quotes, bare names): what cannot be read here is refused.
 
 local DEEPEST = 64
+
+local ESCAPE = '^\\["\\/bfnrt]'
+local LONG_ESCAPE = "^\\u%x%x%x%x"
+
+-- Well-formed sequences of more than one byte (Unicode, table 3-7).
+local SEQUENCES = {
+  "[\194-\223][\128-\191]",
+  "\224[\160-\191][\128-\191]",
+  "[\225-\236\238\239][\128-\191][\128-\191]",
+  "\237[\128-\159][\128-\191]",
+  "\240[\144-\191][\128-\191][\128-\191]",
+  "[\241-\243][\128-\191][\128-\191][\128-\191]",
+  "\244[\128-\143][\128-\191][\128-\191]",
+}
 
 local function skip_space(text, at)
   return text:find("[^ \t\r\n]", at) or #text + 1
@@ -12,10 +27,13 @@ end
 local function read_string(text, at)
   local from = at + 1
   while true do
-    local found = text:find('["\\]', from)
+    local found = text:find('["\\%z\1-\31]', from)
     if not found then return nil end
     if text:sub(found, found) == '"' then return found + 1, text:sub(at + 1, found - 1) end
-    from = found + 2
+    local _, last = text:find(ESCAPE, found)
+    if not last then _, last = text:find(LONG_ESCAPE, found) end
+    if not last then return nil end
+    from = last + 1
   end
 end
 
@@ -29,13 +47,13 @@ local function read_members(text, at, kind, types, depth)
     if text:sub(at, at) ~= '"' then return nil end
     local after, name = read_string(text, at)
     if not after then return nil end
-    local inner = kind:sub(1, 1) == "*" and kind:sub(2) or ""
+    local field, inner = name, kind:sub(1, 1) == "*" and kind:sub(2) or ""
     if fields then
-      inner = fields[name]
-      if inner == nil then return nil, "unknown member " .. name end
+      if not fields[name] then return nil, "unknown member " .. name end
+      field, inner = fields[name]:match("^(%S+) (.*)$")
     end
-    if seen[name] then return nil, "repeated member " .. name end
-    seen[name] = true
+    if seen[field] then return nil, "repeated member " .. name end
+    seen[field] = true
     at = skip_space(text, after)
     if text:sub(at, at) ~= ":" then return nil end
     local problem
@@ -73,16 +91,42 @@ function read_value(text, at, kind, types, depth)
   if sign == "{" then return read_members(text, at, kind, types, depth + 1) end
   if sign == "[" then return read_items(text, at, kind, types, depth + 1) end
   if sign == '"' then return (read_string(text, at)) end
-  local _, last = text:find("^[%w+.-]+", at)
-  return last and last + 1
+  local _, last = text:find("^%-?%d+%.?%d*[eE]?[+-]?%d*", at)
+  if last then return last + 1 end
+  for _, word in ipairs({ "true", "false", "null" }) do
+    if text:sub(at, at + #word - 1) == word then return at + #word end
+  end
 end
 
-local function check_query(query, once)
+-- An empty body is an empty message.
+local function check_body(text, kind, types)
+  if skip_space(text, 1) > #text then return end
+  local at, problem = read_value(text, 1, kind, types, 0)
+  if problem then return problem end
+  if not at or skip_space(text, at) <= #text then return "the body is not JSON" end
+end
+
+local function unescape(text)
+  return (text:gsub("%%(%x%x)", function(code) return string.char(tonumber(code, 16)) end))
+end
+
+-- A text field of a message holds UTF-8 and nothing else: a backend could not even read the message.
+local function check_escapes(target)
+  if target:gsub("%%%x%x", ""):find("%", 1, true) then return "a percent sign without two digits" end
+  local text = unescape(target)
+  for _, sequence in ipairs(SEQUENCES) do text = text:gsub(sequence, ".") end
+  if text:find("[\128-\255]") then return "escapes that are not UTF-8" end
+end
+
+-- What the path has set counts as seen: a parameter would override it, after all checks of the path.
+local function check_query(query, rule)
   local seen = {}
+  for _, field in ipairs(rule.bound) do seen[field] = true end
   for name in query:gmatch("([^&=]+)[^&]*") do
-    name = name:gsub("%%(%x%x)", function(code) return string.char(tonumber(code, 16)) end)
-    if seen[name] and once[name] then return "repeated query parameter " .. name end
-    seen[name] = true
+    name = unescape(name)
+    local field = rule.once[name]
+    if field and seen[field] then return "repeated query parameter " .. name end
+    seen[field or name] = true
   end
 end
 
@@ -102,15 +146,15 @@ function envoy_on_request(handle)
   -- Waiting for the body ends the life of everything that Envoy lent before: take what is needed first.
   local context, headers = handle:filterContext(), handle:headers()
   local request, refusal = headers:get("x-request-id") or "", context:get("refusal")
-  local path, _, query = headers:get(":path"):match("^([^?]*)(%??)(.*)$")
+  local target, kind = headers:get(":path"), headers:get("content-type") or ""
+  local path, _, query = target:match("^([^?]*)(%??)(.*)$")
   local rule = find_rule(context:get("rules"), headers:get(":method"), path)
   if not rule then return end
-  local problem = check_query(query, rule.once)
+  local problem = check_escapes(target) or check_query(query, rule)
+  if not problem and kind:lower():find("^application/grpc") then problem = "gRPC where JSON is expected" end
   if not problem and rule.body then
     local types, body = context:get("types"), handle:body()
-    if body then
-      _, problem = read_value(body:getBytes(0, body:length()), 1, rule.body, types, 0)
-    end
+    if body then problem = check_body(body:getBytes(0, body:length()), rule.body, types) end
   end
   if problem then refuse(handle, refusal, request, problem) end
 end

@@ -37,6 +37,8 @@ _MAPPERS: tuple[tuple[str, Reason], ...] = (
     ("response.code == 405", Reason.METHOD_REFUSED),
     ("response.code == 408", Reason.REQUEST_TIMEOUT),
     ("response.code == 502", Reason.UPSTREAM_INVALID),
+    # A transfer coding that Envoy does not know (501) is a fault of the client, who must not set off alarms of ours.
+    ("response.code == 501", Reason.REQUEST_MALFORMED),
     ("response.code < 500", Reason.REQUEST_MALFORMED),
     ("response.code >= 500", Reason.INTERNAL),
 )

@@ -15,15 +15,17 @@ from policy.route import Match
 
 _VERBS = ("get", "put", "post", "delete", "patch")
 _PART = re.compile(r"\{[^={}]+(?:=(?P<inner>[^{}]*))?\}|(?P<deep>\*\*)|(?P<one>\*)|(?P<literal>[^{}*]+)")
+_VARIABLE = re.compile(r"\{([^={}]+)")
 _DEEPEST = 4
 
 
 def request_fields(descriptors: bytes, services: tuple[str, ...], match: Match) -> dict[str, Any]:
     """Describe the requests that a route transcodes, for policy/fields.lua.
 
-    `rules` say by method and Lua pattern of the path which message the body holds and which query parameters may stand
-    once; `types` give the members of each message by both of their JSON names. Without rules nothing of the services
-    is reached by the route. Raises DescriptorInvalid.
+    `rules` say by method and Lua pattern of the path which message the body holds, which fields the path sets
+    (`bound`), and which field stands behind each query parameter that may stand once; `types` give, for each message
+    and by both of their JSON names, a member's field and what it holds ("field kind"). Without rules nothing of the
+    services is reached by the route. Raises DescriptorInvalid.
     """
     pool = descriptor_pool.DescriptorPool()
     try:
@@ -58,8 +60,9 @@ def _rules(method: MethodDescriptor, pool: descriptor_pool.DescriptorPool) -> It
         if verb in _VERBS:
             told = {"method": verb.upper(), "pattern": f"^{lua_pattern(getattr(binding, verb))}$"}
             body = _body(method.input_type, binding.body)
-            once = {} if binding.body == "*" else dict.fromkeys(_single(method.input_type, "", 0), True)
-            yield {**told, "once": once, **({"body": body} if body else {})}
+            bound = _VARIABLE.findall(getattr(binding, verb))
+            once = dict(_single(method.input_type, "", "", 0))
+            yield {**told, "bound": bound, "once": once, **({"body": body} if body else {})}
 
 
 def lua_pattern(template: str) -> str:
@@ -86,7 +89,7 @@ def _collect(message: Descriptor, types: dict[str, dict[str, str]]) -> None:
         return
     members = types[message.full_name] = {}
     for field in message.fields:
-        members[field.name] = members[field.json_name] = _kind(field)
+        members[field.name] = members[field.json_name] = f"{field.name} {_kind(field)}"
         inner = field.message_type
         if inner is not None:
             value = inner.fields_by_name["value"].message_type if inner.GetOptions().map_entry else inner
@@ -108,13 +111,17 @@ def _is_free(message: Descriptor) -> bool:
     return message.full_name.startswith("google.protobuf.")
 
 
-def _single(message: Descriptor, prefix: str, depth: int) -> Iterator[str]:
-    """List the query parameters of a message that may stand once."""
+def _single(message: Descriptor, prefix: str, parent: str, depth: int) -> Iterator[tuple[str, str]]:
+    """List the query parameters of a message that may stand once, by both of their names, each with its field's path.
+
+    `prefix` is how the message is spelled in the parameter, `parent` its own path.
+    """
     for field in message.fields:
         if field.is_repeated:
             continue
+        path = parent + field.name
         for name in sorted({field.name, field.json_name}):
             if field.message_type is None or _is_free(field.message_type):
-                yield prefix + name
+                yield prefix + name, path
             elif depth < _DEEPEST:
-                yield from _single(field.message_type, f"{prefix}{name}.", depth + 1)
+                yield from _single(field.message_type, f"{prefix}{name}.", f"{path}.", depth + 1)
