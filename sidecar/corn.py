@@ -105,7 +105,9 @@ class H2cornServer:
         call = _Call(send)
         try:
             async with asyncio.timeout(_read_timeout(headers.get(b"grpc-timeout"))):
-                await self._dispatch(scope["path"], headers, _Messages(receive, self._options.max_message), call)
+                await self._dispatch(
+                    scope["path"], scope["query_string"], headers, _Messages(receive, self._options.max_message), call
+                )
         except RpcError as error:
             await call.end(error.code, error.message)
         except FrameInvalid as error:
@@ -118,9 +120,11 @@ class H2cornServer:
             log.exception("%s raised", scope["path"])
             await call.end(INTERNAL, "")
 
-    async def _dispatch(self, path: str, headers: Mapping[bytes, bytes], messages: "_Messages", call: "_Call") -> None:
+    async def _dispatch(
+        self, path: str, query: bytes, headers: Mapping[bytes, bytes], messages: "_Messages", call: "_Call"
+    ) -> None:
         method = self._methods.get(path)
-        if method is None:
+        if method is None or query:
             raise RpcError(UNIMPLEMENTED, "unknown method")
         if headers.get(b"grpc-encoding", b"identity") != b"identity":
             raise RpcError(UNIMPLEMENTED, "compressed messages are not taken")
