@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from extproc.body import find_fault
 from extproc.machine import Phase
 from extproc.status import Mapped, map_status
-from model.problem import MEDIA_TYPE, problem_document
-from model.reason import OWN, TABLE, Reason
-from model.snapshot import Body, Response, Route
+from model.problem import MEDIA_TYPE
+from model.reason import OWN
+from model.snapshot import Response, Route
 from model.verdict import Header
 
 # Envoy keeps an answer whose response code details start like this as it is (policy/local.py).
@@ -20,13 +19,12 @@ LONGEST_MESSAGE = 512
 
 @dataclass(slots=True)
 class Event:
-    """One message of Envoy: its phase, its headers (lower-case names, repeated ones kept) or its part of a body."""
+    """One message of Envoy: its phase, its headers (lower-case names, repeated ones kept), and what it knows."""
 
     phase: Phase
     headers: Sequence[Header] = ()
     route: str = ""
     request_id: str = ""
-    body: bytes = b""
 
 
 @dataclass(slots=True)
@@ -54,30 +52,9 @@ UNCHANGED = Pass()
 def answer_event(event: Event, policies: Mapping[str, Route]) -> Reply:
     """Answer one event. A route without a policy passes unchanged: it should not have called at all."""
     route = policies.get(event.route)
-    if route is None:
+    if route is None or route.response is None or event.phase is not Phase.RESPONSE_HEADERS:
         return UNCHANGED
-    if event.phase is Phase.RESPONSE_HEADERS and route.response is not None:
-        return answer_response(event, route.response)
-    if event.phase is Phase.REQUEST_BODY and route.body is not None:
-        return answer_body(event, route.body)
-    return UNCHANGED
-
-
-def is_last(event: Event, policies: Mapping[str, Route]) -> bool:
-    """Whether nothing that comes after this event of its exchange would be answered with more than "go on"."""
-    if event.phase is Phase.RESPONSE_HEADERS:
-        return True
-    route = policies.get(event.route)
-    return route is not None and route.response is None and event.phase is Phase.REQUEST_BODY
-
-
-def answer_body(event: Event, policy: Body) -> Reply:
-    """Refuse a request body that is no JSON or has a member that the backend would never see (M-11)."""
-    fault = find_fault(event.body, policy)
-    if fault is None:
-        return UNCHANGED
-    document = problem_document(Reason.REQUEST_MALFORMED, event.request_id, fault)
-    return Replace(TABLE[Reason.REQUEST_MALFORMED].status, document, (("content-type", MEDIA_TYPE),))
+    return answer_response(event, route.response)
 
 
 def answer_response(event: Event, policy: Response) -> Reply:

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator, Callable, Mapping
 
 from extproc import wire
-from extproc.change import Event, Replace, Reply, answer_event, is_last
-from extproc.machine import Machine, PhaseUnexpected, State
+from extproc.change import Event, Replace, Reply, answer_event
+from extproc.machine import Machine, Phase, PhaseUnexpected, State
 from model.rpc import RpcError
 from model.snapshot import Route
 
@@ -43,7 +43,7 @@ class ProcessorService:
             machine.enter(event.phase)
             reply = answer_event(event, self.policies)
             self._record(event, reply)
-            if isinstance(reply, Replace) or is_last(event, self.policies):
+            if isinstance(reply, Replace) or event.phase is Phase.RESPONSE_HEADERS:
                 machine.end()
             return wire.write_reply(event.phase, reply)
         except (wire.EventMalformed, PhaseUnexpected) as error:

@@ -30,8 +30,6 @@ def read_event(data: bytes) -> Event:
     event = Event(Phase(name))
     if event.phase in (Phase.REQUEST_HEADERS, Phase.RESPONSE_HEADERS):
         event.headers = _headers(getattr(message, name).headers)
-    elif event.phase is Phase.REQUEST_BODY:
-        event.body = message.request_body.body
     for group in message.attributes.values():
         fields = group.fields
         if ROUTE_ATTRIBUTE in fields:

@@ -216,19 +216,6 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
-    """The JSON body that a transcoded route takes, so that a member nobody knows is refused and not lost.
-
-    `message` names the root in `messages`, which map each member, in both of its spellings, to what its value holds:
-    "" for a value that is not looked into, the name of a message (or of the elements of an array), or "map:" and the
-    name of the message that a map's values are.
-    """
-
-    message: str
-    messages: dict[str, dict[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
 class Route:
     """A route as the sidecar knows it: Envoy matched it, the sidecar judges it.
 
@@ -255,7 +242,6 @@ class Route:
     answer_fields: tuple[str, ...] = ("draft", "remaining")
     error_style: str = "problem"
     response: Response | None = None
-    body: Body | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ class Sidecar:
         prepared = await self._sources.prepare(snapshot)
         live = self._live or Live(ring=ring)
         self._sources.furnish(live)
-        resident = Resident(snapshot, live)
+        resident = await asyncio.to_thread(Resident, snapshot, live)  # a large policy takes tens of milliseconds
         limiter = await self._open_limiter(snapshot.store)
         await self._sources.fetch(prepared, resident)
         # from here to the end without an await: a call sees the old policy or the new one
@@ -73,9 +73,7 @@ class Sidecar:
         self._sources.commit(prepared, live)
         former, self._live, self._store = self._limiter, live, snapshot.store
         self._serve(resident, limiter)
-        self._processor.policies = {
-            id_: route for id_, route in snapshot.routes.items() if route.response or route.body
-        }
+        self._processor.policies = {id_: route for id_, route in snapshot.routes.items() if route.response}
         self._metrics.know(snapshot.routes)
         self.snapshot, self.loaded = snapshot, self._clock()
         if former is not limiter:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.change import UNCHANGED, Event, Pass, Replace, answer_event, is_last
+from extproc.change import UNCHANGED, Event, Pass, Replace, answer_event
 from extproc.machine import Phase
 from extproc.status import TABLE
 from model.problem import MEDIA_TYPE
-from model.snapshot import Body, Response, Route
+from model.snapshot import Response, Route
 from tests.extproc.build import grpc_error
 
 HYGIENE = Response(
@@ -98,31 +98,3 @@ def test_any_message_gives_a_well_formed_document(text):
 
     assert "\n" not in reply.body
     assert len(json.loads(reply.body).get("detail", "")) <= 512
-
-
-PAYING = {"pay": Route("pay", "p", "u", "u", body=Body("Payment", {"Payment": {"amount": ""}}))}
-
-
-def test_body_with_an_unknown_member_is_answered_with_400():
-    """M-11: the member would be dropped on the way to the backend, so the request does not get there."""
-    reply = answer_event(Event(Phase.REQUEST_BODY, body=b'{"amuont":"5"}', route="pay", request_id="id-1"), PAYING)
-
-    document = json.loads(reply.body)
-    assert reply.status == document["status"] == 400
-    assert "amuont" in document["detail"]
-    assert document["request_id"] == "id-1"
-
-
-def test_good_body_passes_unchanged():
-    """Nothing of a body is rewritten, so its length stays what the client said (M-09)."""
-    assert answer_event(Event(Phase.REQUEST_BODY, body=b'{"amount":"5"}', route="pay"), PAYING) is UNCHANGED
-
-
-def test_stream_lasts_for_as_long_as_the_route_has_something_to_process():
-    """After the body of a route without a response policy nothing is left to say."""
-    both = {"pay": Route("pay", "p", "u", "u", response=HYGIENE, body=PAYING["pay"].body)}
-
-    assert is_last(Event(Phase.REQUEST_BODY, route="pay"), PAYING)
-    assert not is_last(Event(Phase.REQUEST_BODY, route="pay"), both)
-    assert not is_last(Event(Phase.REQUEST_HEADERS, route="pay"), PAYING)
-    assert is_last(Event(Phase.RESPONSE_HEADERS, route="pay"), both)
