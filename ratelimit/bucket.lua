@@ -87,7 +87,6 @@ end
 function bucket.draw(state, quota, wish, now)
   local settled, level = bucket.refill(state, quota, now)
   local charge = settled.born <= wish.since and wish.owed or math.max(wish.owed, wish.deficit)
-  if wish.floor then charge = math.min(charge, math.max(level, 0)) end
   local granted = math.min(wish.want, math.max(level - charge, 0))
   settled.tokens = settled.tokens - charge - granted
   return settled, {granted, level - charge - granted, bucket.wait(settled, quota, quota.burst, now)}

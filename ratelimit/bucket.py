@@ -101,8 +101,6 @@ def draw(bucket: Bucket | None, quota: Quota, wish: Draw, since: int, now: int) 
     """
     settled, level = refill(bucket, quota, now)
     charge = wish.owed if settled.born <= since else max(wish.owed, wish.deficit)
-    if wish.floor:
-        charge = min(charge, max(level, 0))
     granted = min(wish.want, max(level - charge, 0))
     taken = charge + granted
     return settled._replace(tokens=settled.tokens - taken), granted, level - taken

@@ -106,6 +106,10 @@ class Lease:
         """Remember that `cost` and more is refused until then."""
         self.refused, self.until = cost, until
 
+    def cold(self, now: Instant) -> bool:
+        """Tell whether too little is known to decide; a refusal just run out is known well enough while in use."""
+        return now - self.contact > WARM and (now - self.seen > WARM or now - self.until > WARM)
+
 
 def leased(quota: Quota) -> bool:
     """Tell whether a quota can be leased: a bucket, and not one of places."""

@@ -152,7 +152,7 @@ class Ledger:
     def drain(self) -> list[Draw]:
         """List what is to be reported and given back at the end of this instance's life."""
         return [
-            Draw(lease.charge, lease.owed, -lease.held - lease.spare, since=NEVER, floor=lease.away)
+            Draw(lease.charge, lease.owed, -lease.held - lease.spare, since=NEVER)
             for lease in self._leases.values()
             if leased(lease.quota) and (lease.held or lease.owed or lease.spare)
         ]
@@ -207,7 +207,7 @@ class Ledger:
                 _refusal(lease, now) if no else Outcome(True, *_spread(lease.estimate(now)))
                 for lease, no in zip(leases, refused, strict=True)
             ]
-        cold = [lease for lease in leases if now - lease.contact > WARM]
+        cold = [lease for lease in leases if not leased(lease.quota) or lease.cold(now)]
         if not cold:
             return self._take_all(charges, leases, now)
         for lease in cold:
@@ -294,9 +294,11 @@ class Ledger:
         lease.sent = lease.owed
         if lease.away:
             deficit = self.share.deficit(lease.charge, now)
-            return Draw(lease.charge, min(lease.owed, deficit), 0, deficit, lease.at or NEVER, floor=True)
+            return Draw(lease.charge, min(lease.owed, deficit), 0, deficit, lease.at or NEVER)
         want = self._want(lease, now)
         if not want and not lease.owed and (now - lease.contact < FRESH or lease.until > now):
+            if now < lease.until < now + WARM and now - lease.seen <= WARM:
+                self._mark(lease)  # to be drawn for as soon as the promised instant has come
             return None
         lease.held += min(want + lease.spare, 0)
         lease.spare = 0

@@ -1,9 +1,9 @@
 """One Redis server: one connection, one call in flight, and a breaker.
 
 Spends that arrive while a call is in flight share the next one. Nobody waits longer than the budget and nothing is
-sent twice. Any failure, whatever its kind (refused, reset, timed out, loading, read-only, out of memory, busy, wrong
-password), drops the connection and opens the breaker: from then on `ask` fails at once, and one probe at a time looks
-for the server until it takes a write again.
+sent twice; while an answer is overdue, nobody begins to wait. Any failure, whatever its kind (refused, reset, silent,
+loading, read-only, out of memory, busy, wrong password), drops the connection and opens the breaker: from then on `ask`
+fails at once, and one probe at a time looks for the server until it takes a write again.
 
 A caller that is cancelled abandons its own future only. The call itself belongs to the node's task, and a connection
 on which an answer is still due is never used again: so no caller can be handed the answer of another.
@@ -28,6 +28,8 @@ DIGEST = sha1(SOURCE.encode(), usedforsecurity=False).hexdigest()  # how EVALSHA
 FIRST_PROBE = 0.01
 LAST_PROBE = 0.5
 PROBE_TIMEOUT = 1.0
+PATIENCE = 0.05
+"""Seconds without an answer after which a server is taken to be away. Nobody waits so long: see the budget."""
 BATCH = 256
 
 Answer = list[Outcome] | list[Drawn]
@@ -40,22 +42,22 @@ GRACE = 3
 
 
 class Alarm:
-    """Ends a timeout at the deadline, but not before the loop had its turns of grace."""
+    """Calls `ring` at the deadline, but not before the loop had its turns of grace."""
 
-    def __init__(self, limit: asyncio.Timeout, deadline: float) -> None:
-        self._limit = limit
+    def __init__(self, deadline: float, ring: Callable[[], None]) -> None:
+        self._ring = ring
         self._loop = asyncio.get_running_loop()
-        self._handle: asyncio.Handle = self._loop.call_at(deadline, self._ring, GRACE)
+        self._handle: asyncio.Handle = self._loop.call_at(deadline, self._turn, GRACE)
 
     def cancel(self) -> None:
         """Ring no more."""
         self._handle.cancel()
 
-    def _ring(self, turns: int) -> None:
+    def _turn(self, turns: int) -> None:
         if turns:
-            self._handle = self._loop.call_soon(self._ring, turns - 1)
+            self._handle = self._loop.call_soon(self._turn, turns - 1)
         else:
-            self._limit.reschedule(self._loop.time())
+            self._ring()
 
 
 class Redirected(StoreAway):
@@ -81,6 +83,7 @@ class Node:
     ) -> None:
         self.away = True
         self.calls = 0
+        self._late = False
         self._opener = opener
         self._naming = naming
         self._budget = budget / SECOND
@@ -112,12 +115,13 @@ class Node:
         await self._disconnect()
 
     async def ask(self, group: Group) -> Answer:
-        """Put a group to the server; raises StoreAway at once, or within the budget."""
-        if self.away:
-            raise StoreAway("away")
+        """Put a group to the server; raises StoreAway at once, or within the budget (a draw: within the patience)."""
+        if self.away or (self._late and group.verb != "draw"):
+            raise StoreAway("away" if self.away else "late")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
-        self._queue.append((group, future, loop.time() + self._budget))
+        bound = PATIENCE if group.verb == "draw" else self._budget
+        self._queue.append((group, future, loop.time() + bound))
         if self._pump is None:
             self._pump = loop.create_task(self._run())
         return await future
@@ -132,25 +136,35 @@ class Node:
 
     async def _serve(self, batch: list[Waiting]) -> None:
         """One call for everybody in the batch, who is answered or failed when it returns."""
+        loop = asyncio.get_running_loop()
+        overdue = min(loop.time() + self._budget, *(deadline for _, _, deadline in batch))
+        alarm = Alarm(overdue, lambda: self._give_up(batch))
         try:
-            async with asyncio.timeout(None) as limit:
-                alarm = Alarm(limit, min(deadline for _, _, deadline in batch))
-                try:
-                    answers = await self._call([group for group, _, _ in batch])
-                finally:
-                    alarm.cancel()
+            async with asyncio.timeout(max(PATIENCE, self._budget)):
+                answers = await self._call([group for group, _, _ in batch])
         except asyncio.CancelledError:
             for _, future, _ in batch:
                 settle(future, StoreAway("closed"))
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody may be left waiting for it
-            cause = "no answer within the budget" if isinstance(error, TimeoutError) else name_cause(error)
+            cause = "no answer" if isinstance(error, TimeoutError) else name_cause(error)
             for _, future, _ in batch:
                 settle(future, StoreAway(cause))
             await self._lose(cause)
         else:
             for (_, future, _), answer in zip(batch, answers, strict=True):
                 settle(future, answer)
+        finally:
+            alarm.cancel()
+            self._late = False
+
+    def _give_up(self, batch: list[Waiting]) -> None:
+        """Free all whom a decision waits for, and let nobody else begin to: the budget of one of them is spent."""
+        self._late = True
+        for group, future, _ in (*batch, *self._queue):
+            if group.verb != "draw":
+                settle(future, StoreAway("no answer within the budget"))
+        self._queue = [waiting for waiting in self._queue if not waiting[1].done()]
 
     async def _call(self, groups: Sequence[Group]) -> list[Answer | Redirected]:
         connection = self._connection

@@ -111,8 +111,7 @@ def _charge_fields(charge: Charge) -> str:
 
 def _draw_fields(draw: Draw) -> str:
     count, period, burst = _numbers(draw.charge.quota)
-    since = max(draw.since // MICROSECOND, 1)
-    return f"{count} {period} {burst} {draw.owed} {draw.want} {draw.deficit} {-since if draw.floor else since}"
+    return f"{count} {period} {burst} {draw.owed} {draw.want} {draw.deficit} {draw.since // MICROSECOND}"
 
 
 def _outcome(numbers: Sequence[int]) -> Outcome:

@@ -5,6 +5,7 @@ which the instances know how many they are, and the search for a server that wen
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from uuid import uuid4
@@ -36,6 +37,7 @@ class SharedLimiter:
         self._sign = Charge(INSTANCES, ("instances",), 1, "instances", name or uuid4().hex)
         self._work = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._counts: deque[int] = deque(maxlen=4)
         self._resize(1)
 
     def admit(self, charges: Sequence[Charge], now: Instant) -> Sequence[Outcome] | None:
@@ -139,6 +141,8 @@ class SharedLimiter:
             self._resize(INSTANCES.count - outcome.remaining)
 
     def _resize(self, instances: int) -> None:
-        self.ledger.instances = max(instances, 1)
+        """Take a new count of instances; a fall is believed once it lasts, for a store that lost its data knows none."""
+        self._counts.append(max(instances, 1))
+        self.ledger.instances = max(self._counts)
         share = self._settings.share
         self.ledger.share.part = (share, 1000) if share else (1, self.ledger.instances)

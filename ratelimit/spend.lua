@@ -3,7 +3,7 @@
 -- KEYS: the counters of all groups, in order. ARGV: the time in microseconds ("" reads the server's clock), then for
 -- each group "verb size" and for each of its counters one string of fields:
 --   spend, look, refund: "kind count period burst cost enforced", and for a place the holder as a string of its own
---   draw:                 "count period burst owed want deficit since" (since negative: not below empty)
+--   draw:                 "count period burst owed want deficit since"
 -- Answers one string of numbers: the time, then four for each counter of spend and look (allowed, remaining, retry,
 -- reset), three for draw (granted, left, reset), none for refund. One string is read far faster than a list.
 
@@ -91,8 +91,7 @@ function verbs.draw(size)
     local key, fields = take_key(), string.gmatch(take(), '%S+')
     local quota = {count = tonumber(fields()), period = tonumber(fields()), burst = tonumber(fields())}
     local wish = {owed = tonumber(fields()), want = tonumber(fields()), deficit = tonumber(fields())}
-    local since = tonumber(fields())
-    wish.since, wish.floor = math.abs(since), since < 0
+    wish.since = tonumber(fields())
     local state, outcome = bucket.draw(bucket.load(key), quota, wish, now)
     bucket.save(key, state, quota, now)
     answer(outcome)

@@ -22,7 +22,7 @@ class Draw:
     `owed` tokens were let through on credit and are charged whatever the bucket holds. `want` more are asked for, all
     or in part; a negative `want` gives tokens back. `deficit` is charged instead of a smaller `owed` where the store
     has forgotten the bucket since the store's tick `since` (it restarted empty, for instance): what this instance's
-    share of the bucket lacked. `floor` True keeps the charge from pushing the bucket below empty (after an outage).
+    share of the bucket lacked.
     """
 
     charge: Charge
@@ -30,7 +30,6 @@ class Draw:
     want: int
     deficit: int = 0
     since: int = 0
-    floor: bool = False
 
 
 @dataclass(slots=True)

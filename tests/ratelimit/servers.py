@@ -51,6 +51,7 @@ class Server:
 
     def start(self, wait=True):
         base = ["--port", str(self.port), "--save", "", "--appendonly", "no", "--bind", "127.0.0.1"]
+        base += ["--repl-diskless-sync-delay", "0"]
         if self._sentinel:
             config = self.folder / "sentinel.conf"
             config.write_text("\n".join((f"port {self.port}", "bind 127.0.0.1", *self._options)) + "\n")
@@ -150,7 +151,13 @@ class ClusterSet:
                 server.client().execute_command("CLUSTER INFO")["cluster_state"] == "ok" for server in self.servers
             )
         )
+        if len(self.servers) > 3:
+            until(lambda: all(self._synced(server) for server in self.servers))
         return self
+
+    def _synced(self, server):
+        state = server.client().info("replication")
+        return state.get("master_link_status", "up") == "up" and (state["role"] == "slave" or state["connected_slaves"])
 
     def stop(self):
         for server in self.servers:

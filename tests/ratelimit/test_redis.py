@@ -73,21 +73,19 @@ def test_lua_equals_python_on_any_sequence(single, kind, room, data, steps):
 
 @given(
     bucket_of_many=buckets.filter(lambda quota: quota.count),
-    steps=st.lists(
-        st.tuples(st.integers(0, 10**9), st.integers(0, 50), st.integers(-9, 50), st.integers(0, 90), st.booleans())
-    ),
+    steps=st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 50), st.integers(-9, 50), st.integers(0, 90))),
 )
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_draws_in_lua_equal_draws_in_python(single, bucket_of_many, steps):
     client = single.client()
     client.delete("k")
     quota, state, now = bucket_of_many, None, START // MICROSECOND
-    for pause, owed, want, deficit, floor in steps:
+    for pause, owed, want, deficit in steps:
         now += pause
-        wish = Draw(charge_of(quota), owed, want, deficit, floor=floor)
+        wish = Draw(charge_of(quota), owed, want, deficit)
         since = now - 1
         state, granted, left = bucket.draw(state, quota, wish, since, now)
-        fields = f"{quota.count} {quota.period} {quota.burst} {owed} {want} {deficit} {-since if floor else since}"
+        fields = f"{quota.count} {quota.period} {quota.burst} {owed} {want} {deficit} {since}"
         reply = client.eval(SOURCE, 1, "k", str(now), "draw 1", fields)
         client.persist("k")
         expected = [granted, left, min(bucket.until(state, quota, quota.burst, now), 2**52)]

@@ -238,14 +238,6 @@ async def test_what_is_owed_beyond_an_empty_bucket_is_paid_before_the_next_grant
     assert (await store.draw(charge, want=1)).granted == 1
 
 
-async def test_what_is_owed_after_an_outage_never_pushes_below_empty(store):
-    """D-07: no negative balance after recovery."""
-    charge = charge_of(bucket_of(10, SECOND))
-    drawn = await store.draw(charge, owed=50, floor=True)
-
-    assert drawn.left == 0
-
-
 async def test_a_bucket_that_the_store_forgot_is_charged_what_the_share_lacked(store):
     charge = charge_of(bucket_of(10, HOUR))
     before = await store.draw(charge, owed=1)
