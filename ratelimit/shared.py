@@ -141,7 +141,7 @@ class SharedLimiter:
             self._resize(INSTANCES.count - outcome.remaining)
 
     def _resize(self, instances: int) -> None:
-        """Take a new count of instances; a fall is believed once it lasts, for a store that lost its data knows none."""
+        """Take a new count of instances; a fall is believed once it lasts: a store that lost its data knows none."""
         self._counts.append(max(instances, 1))
         self.ledger.instances = max(self._counts)
         share = self._settings.share

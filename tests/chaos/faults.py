@@ -57,7 +57,7 @@ async def play(settings, servers, break_it, mend_it, away, warm=2.0, after=3.0):
     try:
         async with Load(settings) as load:
             await asyncio.sleep(warm)
-            baseline = load.felt.slowest
+            baseline = load.baseline = load.felt.slowest
             broken = time.monotonic()
             break_it()
             await asyncio.sleep(away)

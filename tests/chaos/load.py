@@ -12,6 +12,7 @@ from ratelimit.shared import SharedLimiter
 STALL = 0.010
 TENANTS = 30
 WORKERS = 12
+INSTANCES = 2
 
 
 @dataclass(slots=True)
@@ -29,25 +30,28 @@ class Pulse:
 
     def __init__(self):
         self._late = []
+        self._began = time.monotonic()
 
     async def beat(self):
         while True:
-            before = time.monotonic()
+            self._began = time.monotonic()
             await asyncio.sleep(0.001)
-            self._late.append((before, time.monotonic() - before - 0.001))
+            self._late.append((self._began, time.monotonic() - self._began - 0.001))
             del self._late[:-2000]
 
     def worst(self, since):
-        return max((late for when, late in reversed(self._late) if when >= since - 0.05), default=0.0)
+        unfinished = time.monotonic() - self._began - 0.001
+        return max([unfinished, *(late for when, late in self._late[-200:] if when >= since - 0.05)])
 
 
 class Load:
     """`WORKERS` callers that spread requests over tenants, half of which ask for more than they may."""
 
     def __init__(self, settings):
-        self.limiters = [SharedLimiter(settings, time.time_ns, self._note) for _ in range(2)]
+        self.limiters = [SharedLimiter(settings, time.time_ns, self._note) for _ in range(INSTANCES)]
         self.quotas = [Quota("chaos", 60 * rate, MINUTE, 2 * rate) for rate in (20, 400)]
         self.felt = Felt()
+        self.baseline = 0.0  # the slowest decision before the fault, once that is known
         self.modes = []
         self._pulse = Pulse()
         self._tasks = []
@@ -94,7 +98,7 @@ class Load:
             took -= self._pulse.worst(began)
         self.felt.decisions += 1
         self.felt.slowest = max(self.felt.slowest, took)
-        self.felt.stalls += took > STALL
+        self.felt.stalls += took > STALL + self.baseline
         if outcomes[0].allowed:
             self.felt.admitted.setdefault(charge.key[0], []).append(began)
 
@@ -108,18 +112,18 @@ class Load:
 
 
 def exceeds(times, quota):
-    """Replay admissions against a bucket with a 2 % wider rate and burst; count how often it is overdrawn."""
+    """Replay admissions against a bucket 2 % wider, and a request for each instance; count the seconds of overdraft."""
     rate = 1.02 * quota.count * SECOND / quota.period
-    burst = 1.02 * quota.burst + 1
-    level, last, found = burst, times[0], 0
+    burst = 1.02 * quota.burst + INSTANCES
+    level, last, found = burst, times[0], set()
     for when in times:
         level = min(burst, level + (when - last) * rate)
         last = when
         level -= 1
         if level < 0:
-            found += 1
+            found.add(int(when))
             level = 0
-    return found
+    return len(found)
 
 
 BUDGET = 5 * MILLISECOND
