@@ -1,5 +1,6 @@
 """The composition root: one worker's services, wired, and the one place where a new snapshot is taken up."""
 
+import asyncio
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping

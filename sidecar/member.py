@@ -101,6 +101,8 @@ async def _live(end: socket.socket) -> None:
 
 def main() -> None:
     """Live at the end of the line whose file descriptor is the only argument."""
+    # a thread that reads a large policy or key file must not keep a decision waiting for the default 5 ms
+    sys.setswitchinterval(0.0005)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_live(socket.socket(fileno=int(sys.argv[1]))))
 

@@ -104,9 +104,11 @@ def alive(pid):
     return state != "Z"
 
 
-async def test_a_stop_under_load_loses_no_call_and_ends_with_zero():
+@pytest.mark.parametrize("server", ["grpcio", "h2corn"])
+async def test_a_stop_under_load_loses_no_call_and_ends_with_zero(server):
     """G-05, O-03: NOT_SERVING and 503 at once, liveness fine, calls in the drain window answered, exit 0 in time."""
-    async with served("--drain", "700ms", "--grace", "2s") as sidecar, channel(sidecar.address()) as made:
+    options = ("--server", server, "--drain", "700ms", "--grace", "2s")
+    async with served(*options) as sidecar, channel(sidecar.address()) as made:
         answers = []
 
         async def ask():
