@@ -85,6 +85,8 @@ class Fleet:
             {},
             float(bool(self._follower.errors)),
         )
+        for source, count in self._follower.failures.items():
+            yield "edits_refused", "Edits that were refused since the start.", {"source": source}, float(count)
         yield "parent_log_lines_dropped", "Lines that the parent could not write.", {}, float(self._journal.dropped)
         for seat in self._supervisor.seats:
             yield "worker_deaths", "Processes that a seat has lost.", {"worker": str(seat.index)}, float(seat.deaths)

@@ -4,12 +4,14 @@ What a worker counted stays counted when it dies: its last report is added to wh
 that sums never fall and the number of series does not grow with the number of deaths.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
+
+from sidecar.metrics import UNMATCHED
 
 Labels = tuple[tuple[str, str], ...]
 Samples = dict[tuple[str, Labels], float]
@@ -57,6 +59,14 @@ class Merged(Collector):
         for family in self.reports.pop(index, []):
             if family.kind in SUMMED:
                 _add(self._retired, family)
+
+    def know(self, routes: Collection[str]) -> None:
+        """Take these route ids as labels: what the dead counted for routes that are gone is forgotten."""
+        for family in self._retired.values():
+            for key in [
+                key for key in family.samples if dict(key[1]).get("route", UNMATCHED) not in {*routes, UNMATCHED}
+            ]:
+                del family.samples[key]
 
     def collect(self) -> Iterator[Metric]:
         """Merge what is known now."""

@@ -102,6 +102,10 @@ class Supervisor:
                 await self._tell("apply", self._snapshot)
             return faults[0]
         self._snapshot = snapshot
+        self.merged.know(snapshot.routes)
+        if len(self.seats) > 1 and snapshot.store.kind == "memory":
+            why = "each worker counts limits in its own memory, so together they let more pass; use a Redis store"
+            self._journal.event("warning", "limits per worker", workers=len(self.seats), why=why)
         return None
 
     async def apply_rules(self, rules: Rules) -> None:

@@ -56,6 +56,16 @@ def test_sums_do_not_fall_between_a_death_and_the_successors_first_report():
     assert not any(line.startswith("wardgate_saturation{") for line in page(merged))
 
 
+def test_what_the_dead_counted_for_a_route_that_is_gone_is_forgotten():
+    """P-04: the number of series follows from the policy, over deaths and edits too."""
+    merged = Merged()
+    for route in ("home", "away", "other"):
+        merged.reports[0] = report(decisions=1, route=route)
+        merged.retire(0)
+    merged.know({"home"})
+    assert [line for line in page(merged) if line.startswith("wardgate_decisions_total")] == [f"{DECISIONS} 1.0"]
+
+
 def test_a_new_parent_begins_at_zero():
     """P-02: nothing is kept on disk, so nothing of an earlier run can be added."""
     assert page(Merged()) == []
