@@ -105,6 +105,9 @@ def normalise_uri(uri: str) -> str:
     Scheme and host in lower case, no default port, no dot segments, percent-escapes only where they are needed and in
     upper case. Raises ValueError for what is no absolute http URI.
     """
+    if not uri.isascii() or not uri.isprintable() or " " in uri:
+        # urlsplit takes line breaks and tabs out in silence, and what differs in them would be one URI.
+        raise ValueError("a character that no URI has")
     parts = urlsplit(uri)
     if parts.scheme not in _PORTS or not parts.hostname or parts.username is not None:
         raise ValueError("not an absolute http URI")

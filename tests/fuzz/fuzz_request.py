@@ -13,6 +13,7 @@ import re
 import sys
 import time
 import traceback
+from base64 import b64decode
 from urllib.parse import parse_qs, unquote_to_bytes
 
 from google.protobuf.message import DecodeError
@@ -270,13 +271,16 @@ class Fuzzer:
 
 
 def _same_certificate(text, good):
-    """Compare what two texts hold: escapes and line ends are spelling, the octets between the armour are not."""
+    """Compare what two texts hold: escapes, line ends and spare bits are spelling, the octets behind them are not."""
     return _armoured(text) == _armoured(good)
 
 
 def _armoured(text):
     blocks = re.findall(rb"-----BEGIN CERTIFICATE-----([^-]*)", unquote_to_bytes(text.encode("utf-8", "replace")))
-    return re.sub(rb"\s", b"", blocks[0]) if blocks else None
+    try:
+        return b64decode(blocks[0]) if blocks else None
+    except ValueError:
+        return None
 
 
 async def drive(count, seconds, seed):
