@@ -186,9 +186,22 @@ def _transcoder(route: Route, document: Document) -> transcoder.GrpcJsonTranscod
     )
 
 
+# RFC 3986 section 3.2.2 without user information, and without the comma.
+_HOST = r"([A-Za-z0-9._~!$&'()*+;=%-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?"
+
+
 def _admission(url: int, body: int | None) -> rbac.Rbac:
-    """Deny what is too large to be looked at: a URL, and a body that says so itself (None: bodies of any size)."""
-    policies = {"url-too-long": _deny(rbac.Permission(any=True), _longer_than(url))}
+    """Deny what is not to be looked at: a URL that is too long, a body that says so itself (None: bodies of any size).
+
+    And a Host that is empty or names two: Envoy joins repeated ones with a comma (RFC 9112 section 3.2).
+    """
+    no_host = route_config.HeaderMatcher(
+        name=":authority", string_match=regex(_HOST), invert_match=True, treat_missing_header_as_empty=True
+    )
+    policies = {
+        "host-malformed": _deny(rbac.Permission(header=no_host), None),
+        "url-too-long": _deny(rbac.Permission(any=True), _longer_than(url)),
+    }
     if body is not None:
         beyond = envoy_type.Int64Range(start=body + 1, end=(1 << 63) - 1)
         announced = route_config.HeaderMatcher(name="content-length", range_match=beyond)

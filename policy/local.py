@@ -25,6 +25,7 @@ _REQUEST_ID = '%COALESCE({"operators":[{"command":"REQ","param":"x-request-id"},
 _MAPPERS: tuple[tuple[str, Reason], ...] = (
     (f"{_DETAILS} == 'ext_authz_error' || {_DETAILS}.startsWith('ext_proc')", Reason.POLICY_UNAVAILABLE),
     (f"{_DETAILS}.contains('url-too-long')", Reason.URL_TOO_LONG),
+    (f"{_DETAILS}.contains('host-malformed')", Reason.REQUEST_MALFORMED),
     (f"{_DETAILS}.contains('body-too-large')", Reason.REQUEST_TOO_LARGE),
     (f"{_DETAILS}.contains('overload')", Reason.OVERLOADED),
     (f"{_DETAILS} == 'upstream_max_stream_duration_reached'", Reason.UPSTREAM_TIMEOUT),
