@@ -86,8 +86,9 @@ end
 
 function bucket.draw(state, quota, wish, now)
   local settled, level = bucket.refill(state, quota, now)
-  local charge = settled.born <= wish.since and wish.owed or math.max(wish.owed, wish.deficit)
-  local granted = math.min(wish.want, math.max(level - charge, 0))
+  local reborn = settled.born > wish.since
+  local charge = reborn and math.max(wish.owed, wish.deficit) or wish.owed
+  local granted = math.min(wish.want, reborn and 0 or math.max(level - charge, 0))
   settled.tokens = settled.tokens - charge - granted
   return settled, {granted, level - charge - granted, bucket.wait(settled, quota, quota.burst, now)}
 end

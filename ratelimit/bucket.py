@@ -34,9 +34,15 @@ def refill(bucket: Bucket | None, quota: Quota, now: int) -> tuple[Bucket, int]:
     A balance above the burst is clamped to it. A clock that went back lends nothing and takes nothing: the balance
     stands and refills from `now` on.
     """
+    anchor, tokens, high, born, level = _settle(bucket, quota, now)
+    return Bucket(anchor, tokens, high, born), level
+
+
+def _settle(bucket: Bucket | None, quota: Quota, now: int) -> tuple[int, int, int, int, int]:
+    """Do what `refill` says. Plain numbers, since a spend builds a bucket of its own from them."""
     burst = quota.burst
     if bucket is None:
-        return Bucket(now, burst, burst, now), burst
+        return now, burst, burst, now, burst
     anchor, tokens, high, born = bucket
     if burst > high:
         tokens += burst - high
@@ -51,8 +57,8 @@ def refill(bucket: Bucket | None, quota: Quota, now: int) -> tuple[Bucket, int]:
         tokens += whole * quota.count
     level = tokens + elapsed * quota.count // period
     if level >= burst:
-        return Bucket(now, burst, high, born), burst
-    return Bucket(anchor, tokens, high, born), level
+        return now, burst, high, born, burst
+    return anchor, tokens, high, born, level
 
 
 def until(bucket: Bucket, quota: Quota, level: int, now: int) -> int:
@@ -69,14 +75,14 @@ def spend(bucket: Bucket | None, quota: Quota, cost: int, now: int) -> tuple[Buc
     """Take `cost` tokens or none: the bucket afterwards, and how it went.
 
     A refused spend leaves the bucket as it was, but for an anchor that lay in the future. A cost of 0 is always
-    allowed. A cost above the burst can
-    never be accepted; its `retry_after` is then the time to a full bucket, at least one period.
+    allowed. A cost above the burst can never be accepted; its `retry_after` is then the time to a full bucket, at least
+    one period.
     """
-    settled, level = refill(bucket, quota, now)
+    anchor, tokens, high, born, level = _settle(bucket, quota, now)
     if cost <= level or not cost:
-        anchor, tokens, high, born = settled
         after = Bucket(anchor, tokens - cost, high, born)
         return after, Outcome(True, max(level - cost, 0), 0, until(after, quota, quota.burst, now))
+    settled = Bucket(anchor, tokens, high, born)
     reset = until(settled, quota, quota.burst, now)
     retry = max(reset, quota.period) if cost > quota.burst else until(settled, quota, cost, now)
     kept = settled if bucket is not None and bucket.anchor > now else bucket
@@ -97,10 +103,12 @@ def whole_at(bucket: Bucket, quota: Quota, now: int) -> int:
 def draw(bucket: Bucket | None, quota: Quota, wish: Draw, since: int, now: int) -> tuple[Bucket, int, int]:
     """Charge what an instance owes and grant what it wants, all or in part: the bucket afterwards, granted, left.
 
+    Where the bucket was forgotten in between, nothing is granted before the others have reported what they know of it.
     `since` is that of the wish, in the bucket's ticks.
     """
     settled, level = refill(bucket, quota, now)
-    charge = wish.owed if settled.born <= since else max(wish.owed, wish.deficit)
-    granted = min(wish.want, max(level - charge, 0))
+    reborn = settled.born > since
+    charge = max(wish.owed, wish.deficit) if reborn else wish.owed
+    granted = min(wish.want, 0 if reborn else max(level - charge, 0))
     taken = charge + granted
     return settled._replace(tokens=settled.tokens - taken), granted, level - taken

@@ -15,15 +15,13 @@ from model.instant import MILLISECOND, SECOND, Instant
 from model.quota import Charge, Outcome
 from ratelimit.lease import WARM, Lease, leased
 from ratelimit.share import Share
-from ratelimit.store import Draw, Drawn, Identity, identify, permits
+from ratelimit.store import NEVER, Draw, Drawn, Identity, identify, permits
 
 FRESH = 100 * MILLISECOND
 HORIZON = 50 * MILLISECOND
 CALM = SECOND
 """How long an instance keeps to its share after its server is back: longer than the others take to find it."""
 FORGET = 10 * SECOND
-NEVER = 2**62
-"""Stands for the store's clock where nothing is known of it: no bucket is younger."""
 
 
 @dataclass(slots=True)
@@ -137,7 +135,8 @@ class Ledger:
             if lease.away and self._stay(lease, now):
                 continue
             lease.held += max(got.granted, 0)
-            lease.learn(self._credit(got.left), now + got.reset, now)
+            left = min(got.left, lease.estimate(now)[0])  # more than was to be expected is believed at the second word
+            lease.learn(self._credit(left), now + got.reset, now)
             if got.left <= 0 and got.granted < max(wish.want, 1):
                 lease.refuse(1, now + lease.wait(1, now))
 
@@ -152,7 +151,7 @@ class Ledger:
     def drain(self) -> list[Draw]:
         """List what is to be reported and given back at the end of this instance's life."""
         return [
-            Draw(lease.charge, lease.owed, -lease.held - lease.spare, since=NEVER)
+            Draw(lease.charge, lease.owed, -lease.held - lease.spare)
             for lease in self._leases.values()
             if leased(lease.quota) and (lease.held or lease.owed or lease.spare)
         ]

@@ -11,6 +11,10 @@ Identity = tuple[str, bool, bool, bool, tuple[str, ...], str]
 """Name, enforced, window, concurrent, key and principal: what makes a counter, and none of a quota's numbers."""
 
 
+NEVER = 2**62
+"""Stands for the store's clock where nothing is known of a bucket: none is younger."""
+
+
 class StoreAway(Exception):
     """The store cannot be asked, for whatever cause: unreachable, too slow, loading, read-only, full, locked."""
 
@@ -29,7 +33,7 @@ class Draw:
     owed: int
     want: int
     deficit: int = 0
-    since: int = 0
+    since: int = NEVER
 
 
 @dataclass(slots=True)
