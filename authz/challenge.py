@@ -4,7 +4,7 @@ RFC 6750 section 3 for Bearer, RFC 9449 section 7.1 for DPoP, RFC 9110 section 1
 least one challenge. What a client sent is never echoed, so nothing has to be escaped but the gateway's own words.
 """
 
-from collections.abc import Iterable
+from functools import lru_cache
 
 from authz.plan import Plan
 from model.reason import TABLE, Reason
@@ -39,8 +39,8 @@ def write_challenges(reason: Reason, plan: Plan, scheme: str = "") -> tuple[str,
         required = plan.route.requirement.scopes if error == "insufficient_scope" else ()
         parameters = _error_parameters(error, row.detail, required)
         if scheme == "dpop" or error == _PROOF_ERROR:
-            return (", ".join([f"DPoP realm={realm}", *parameters, f'algs="{PROOF_ALGORITHMS}"']),)
-        return (", ".join([f"Bearer realm={realm}", *parameters]),)
+            return (f'DPoP realm={realm}, {parameters}, algs="{PROOF_ALGORITHMS}"',)
+        return (f"Bearer realm={realm}, {parameters}",)
     if row.status != 401:
         return ()
     written = [f"{name} realm={realm}" for name in schemes]
@@ -49,13 +49,14 @@ def write_challenges(reason: Reason, plan: Plan, scheme: str = "") -> tuple[str,
     return tuple(written)
 
 
-def _error_parameters(error: str, description: str, scopes: Iterable[str]) -> list[str]:
+@lru_cache(maxsize=1024)
+def _error_parameters(error: str, description: str, scopes: tuple[str, ...]) -> str:
     """Write the parameters after the realm; `scope` lists all that the resource needs (RFC 6750 section 3)."""
-    parameters = [f"error={_quote(error)}", f"error_description={_quote(description)}"]
-    required = " ".join(scopes)
-    return [*parameters, f"scope={_quote(required)}"] if required else parameters
+    parameters = f"error={_quote(error)}, error_description={_quote(description)}"
+    return f"{parameters}, scope={_quote(' '.join(scopes))}" if scopes else parameters
 
 
+@lru_cache(maxsize=1024)
 def _quote(text: str) -> str:
     """Write a quoted string of the characters that RFC 6750 section 3 allows: %x20-21 / %x23-5B / %x5D-7E."""
     return '"' + "".join(letter for letter in text if " " <= letter <= "~" and letter not in '"\\') + '"'

@@ -30,7 +30,7 @@ def find_credential(evidence: Evidence) -> Answer:
     if isinstance(found, Deny):
         return found
     evidence.credential = found
-    evidence.caller.kind = found.kind.value
+    evidence.caller.kind = str(found.kind)
     return None
 
 

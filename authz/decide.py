@@ -5,7 +5,6 @@ reply. The first refusal wins, and only the last step allows.
 """
 
 from collections.abc import Generator, Sequence
-from dataclasses import replace
 
 from authz.binding import check_binding, check_client
 from authz.capacity import shed_strangers, shed_tier, spare_upstream
@@ -63,7 +62,15 @@ def complete_verdict(evidence: Evidence, verdict: Verdict) -> Verdict:
     if isinstance(verdict, Allow):
         return verdict
     challenges = verdict.challenges or write_challenges(verdict.reason, evidence.plan, _scheme(evidence))
-    return replace(verdict, caller=evidence.caller, challenges=challenges)
+    return Deny(
+        verdict.reason,
+        verdict.detail,
+        evidence.caller,
+        challenges,
+        verdict.retry_after,
+        verdict.answer_headers,
+        verdict.extensions,
+    )
 
 
 def _scheme(evidence: Evidence) -> str:

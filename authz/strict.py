@@ -8,6 +8,7 @@ import binascii
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NoReturn
 
 from model.reason import Reason
@@ -107,7 +108,16 @@ def _read_parts(octets: bytes, forbidden: frozenset[str]) -> Compact | Deny:
     first, second, payload = signed.partition(b".")
     if not dot or not second or b"." in payload:
         raise Malformed("not three parts")
-    raw = decode_base64url(first)
+    header = _read_header(first, forbidden)
+    if isinstance(header, Deny):
+        return header
+    return Compact(*header, signed, decode_base64url(payload), decode_base64url(signature))
+
+
+@lru_cache(maxsize=256)
+def _read_header(text: bytes, forbidden: frozenset[str]) -> tuple[dict[str, object], str, str | None, str] | Deny:
+    """Read a header: all of it, and its `alg`, `kid` and `typ`. Remembered, as all tokens of one key share theirs."""
+    raw = decode_base64url(text)
     if len(raw) > HEADER_LIMIT:
         return Deny(Reason.TOKEN_TOO_LARGE)
     header = read_object(raw)
@@ -115,15 +125,7 @@ def _read_parts(octets: bytes, forbidden: frozenset[str]) -> Compact | Deny:
         return Deny(Reason.TOKEN_CRITICAL)
     if not forbidden.isdisjoint(header):
         return Deny(Reason.TOKEN_KEY_EMBEDDED)
-    return Compact(
-        header,
-        _read_algorithm(header),
-        _read_kid(header),
-        _read_type(header),
-        signed,
-        decode_base64url(payload),
-        decode_base64url(signature),
-    )
+    return header, _read_algorithm(header), _read_kid(header), _read_type(header)
 
 
 def _read_algorithm(header: dict[str, object]) -> str:

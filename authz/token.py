@@ -36,9 +36,9 @@ class Trusted:
     until: Instant
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Claims:
-    """What a token that holds says about its caller; "" and None where it says nothing.
+    """What a token that holds says about its caller; "" and None where it says nothing. Nobody changes them.
 
     Times are in nanoseconds. `kid` is that of the key that verified the token, also where the token named none, so that
     a denied key stays denied. `confirmation` is `cnf`: "x5t#S256" and "jkt" at most. `thumbprint` names the key that
@@ -222,7 +222,7 @@ def _judge_audience(members: Mapping[str, object], issuer: Issuer) -> Deny | Non
     named = audience if isinstance(audience, list) else [audience]
     if not all(isinstance(name, str) for name in named):
         raise _Refused(Reason.TOKEN_CLAIM_MALFORMED, "aud")
-    return None if any(name in issuer.audiences for name in named) else Deny(Reason.TOKEN_AUDIENCE)
+    return Deny(Reason.TOKEN_AUDIENCE) if frozenset(named).isdisjoint(issuer.audiences) else None
 
 
 def _read_instant(members: Mapping[str, object], name: str) -> Instant | None:

@@ -4,15 +4,16 @@ What leaves here is well-formed whatever the steps did: a header field that coul
 written, and an answer is either a denial with a status, or an allowance, never something between the two.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from google.protobuf.message import DecodeError
 
 from authz.refusal import write_refusal
 from model.instant import Instant
+from model.reason import Reason
 from model.request import Request
-from model.verdict import Allow, Deny, Verdict
+from model.verdict import Allow, Deny, Header, Verdict
 from pb import envoy_core_pb2 as core
 from pb import ext_authz_pb2 as pb
 
@@ -32,7 +33,6 @@ _LONGEST_ID = 128
 
 _NONE: frozenset[str] = frozenset()
 
-_PRINTABLE = bytes(range(0x20, 0x7F))
 # RFC 9110 section 5.6.2, in lower case.
 _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
 
@@ -108,23 +108,15 @@ def _read_joined(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _write_allow(allow: Allow) -> bytes:
-    response = pb.CheckResponse.FromString(_allowance(allow.remove_headers, allow.remove_query))
-    ok = response.ok_response
-    for fields, written in ((allow.set_headers, ok.headers), (allow.answer_headers, ok.response_headers_to_add)):
-        for name, value in fields:
-            if not is_field(name, value):
-                raise HeaderInvalid(f"{name[:40]!r} is no header field that may be set")
-            _add(written.add(), name, value, _OVERWRITE)
+    response = pb.CheckResponse.FromString(_allowance(allow.set_headers, allow.remove_headers, allow.remove_query))
+    _set_fields(response.ok_response.response_headers_to_add.add, allow.answer_headers)
     return response.SerializeToString()
 
 
 def _write_deny(deny: Deny, request: Request, style: str) -> bytes:
     refusal = write_refusal(deny, request, style)
-    response = pb.CheckResponse()
-    response.status.code = _UNAUTHENTICATED if refusal.status == 401 else _PERMISSION_DENIED
-    response.status.message = deny.reason.value
+    response = pb.CheckResponse.FromString(_denial(deny.reason, refusal.status))
     denied = response.denied_response
-    denied.status.code = refusal.status
     denied.body = refusal.body
     for name, value in refusal.headers:
         # A refusal goes out whatever happens; a field that is none is left out of it.
@@ -134,14 +126,34 @@ def _write_deny(deny: Deny, request: Request, style: str) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def _allowance(headers: tuple[str, ...], query: tuple[str, ...]) -> bytes:
-    """Write an allowance with what it removes: the same for every request of a route, so kept as bytes."""
+def _allowance(fields: tuple[Header, ...], removed: tuple[str, ...], query: tuple[str, ...]) -> bytes:
+    """Write an allowance up to what it says of limits: the same for all requests that share a context, so kept."""
     response = pb.CheckResponse()
     response.status.SetInParent()
-    response.ok_response.headers_to_remove.extend(name for name in headers if _is_name(name))
-    response.ok_response.query_parameters_to_remove.extend(query)
-    response.ok_response.SetInParent()
+    ok = response.ok_response
+    ok.SetInParent()
+    _set_fields(ok.headers.add, fields)
+    ok.headers_to_remove.extend(name for name in removed if _is_name(name))
+    ok.query_parameters_to_remove.extend(query)
     return response.SerializeToString()
+
+
+@lru_cache(maxsize=1024)
+def _denial(reason: Reason, status: int) -> bytes:
+    """Write what all refusals for one reason share."""
+    response = pb.CheckResponse()
+    response.status.code = _UNAUTHENTICATED if status == 401 else _PERMISSION_DENIED
+    response.status.message = reason.value
+    response.denied_response.status.code = status
+    return response.SerializeToString()
+
+
+def _set_fields(add: Callable[[], core.HeaderValueOption], fields: Iterable[Header]) -> None:
+    """Write fields that replace those of their names. Raises HeaderInvalid."""
+    for name, value in fields:
+        if not is_field(name, value):
+            raise HeaderInvalid(f"{name[:40]!r} is no header field that may be set")
+        _add(add(), name, value, _OVERWRITE)
 
 
 def _add(
@@ -158,7 +170,7 @@ def is_field(name: str, value: str) -> bool:
 
     Values are printable ASCII: everything that is set here is written by the gateway itself.
     """
-    return _is_name(name) and value.isascii() and not value.encode("ascii").translate(None, _PRINTABLE)
+    return _is_name(name) and value.isascii() and value.isprintable()
 
 
 @lru_cache(maxsize=4096)

@@ -94,14 +94,15 @@ def _effective_seconds(outcome: Outcome) -> int:
     return _write_integer(-(-(outcome.reset if outcome.allowed else max(outcome.retry_after, 1)) // SECOND))
 
 
-def _write_policy(quota: Quota) -> str:
+@lru_cache(maxsize=4096)
+def _write_policy(name: str, count: int, period: Duration, concurrent: bool) -> str:
     """Write one Item of `RateLimit-Policy`; `w` only where the period is a whole number of seconds."""
-    item = f"{write_string(quota.name)};q={_write_integer(quota.count)}"
-    if quota.concurrent:
+    item = f"{write_string(name)};q={_write_integer(count)}"
+    if concurrent:
         return item + ';qu="concurrent-requests"'
-    if quota.period % SECOND or not 0 < quota.period <= LARGEST_INTEGER * SECOND:
+    if period % SECOND or not 0 < period <= LARGEST_INTEGER * SECOND:
         return item
-    return f"{item};w={quota.period // SECOND}"
+    return f"{item};w={period // SECOND}"
 
 
 def _write_service(quota: Quota, outcome: Outcome) -> str:
@@ -112,7 +113,7 @@ def _write_service(quota: Quota, outcome: Outcome) -> str:
 
 def _write_draft(limits: Sequence[Limited]) -> Fields:
     return (
-        ("ratelimit-policy", ", ".join([_write_policy(quota) for quota, _ in limits])),
+        ("ratelimit-policy", ", ".join([_write_policy(q.name, q.count, q.period, q.concurrent) for q, _ in limits])),
         ("ratelimit", ", ".join([_write_service(quota, outcome) for quota, outcome in limits])),
     )
 

@@ -7,6 +7,9 @@ from model.reason import TABLE, Reason
 
 MEDIA_TYPE = "application/problem+json"
 
+# kept: json.dumps makes a new encoder for each call that wants other separators
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
 Extension = str | int | bool | list[str] | list[dict[str, str]]
 
 
@@ -34,4 +37,4 @@ def problem_document(
         members.update(extensions)
     if request_id:
         members["request_id"] = request_id
-    return json.dumps(members, ensure_ascii=True, separators=(",", ":"))
+    return _ENCODER.encode(members)
