@@ -58,6 +58,14 @@ format: setup ## rewrite the sources in the house style
 bench: setup ## measure decision cost and added latency; writes build/figures/bench.json
 	@$(PY) -m bench
 
+.PHONY: simulate
+simulate: setup ## eight instances under 32,000 requests a second; writes build/figures/simulate.json, docs/simulation.md
+	@$(PY) -m tests.simulation
+
+.PHONY: chaos
+chaos: setup ## break real Redis under load; writes build/figures/chaos.json
+	@$(PY) -m tests.chaos
+
 .PHONY: proto
 proto: setup ## regenerate pb/ from proto/
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY) -m grpc_tools.protoc -Ipb=proto --python_out=. --mypy_out=quiet:. $$(ls proto/*.proto | sed 's#^proto/#pb/#')
