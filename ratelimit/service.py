@@ -39,11 +39,10 @@ class Options:
 
 
 class RateLimitService:
-    """Answers for one set of rules; `rules` is swapped as one attribute on reload.
+    """Answers for one set of rules; `rules` and `limiter` are each swapped as one attribute on reload.
 
     `clock` reads nanoseconds since the epoch. `record` is called once for each answer, with the question and the time
-    at which it came in. `tally` may be that of a former service, whose counters then go on. `errors` counts the calls
-    that had no answer.
+    at which it came in. `tally` counts the hits on each rule, `errors` the calls that had no answer.
     """
 
     def __init__(
@@ -53,13 +52,12 @@ class RateLimitService:
         clock: Callable[[], Instant],
         record: Callable[[Question, Answer, Instant], None] = lambda _question, _answer, _received: None,
         options: Options = Options(),
-        tally: RuleTally | None = None,
     ) -> None:
         self.rules = rules
+        self.limiter = limiter
         self.options = options
-        self.tally = RuleTally() if tally is None else tally
+        self.tally = RuleTally()
         self.errors = {"invalid": 0, "unavailable": 0}
-        self._limiter = limiter
         self._clock = clock
         self._record = record
 
@@ -78,7 +76,7 @@ class RateLimitService:
             self.errors["invalid"] += 1
             raise RpcError(UNKNOWN, str(invalid)) from invalid
         try:
-            outcomes = await charge_lines(self._limiter, lines, now, drain=options.drain)
+            outcomes = await charge_lines(self.limiter, lines, now, drain=options.drain)
         except LimiterUnavailable as away:
             self.errors["unavailable"] += 1
             raise RpcError(UNAVAILABLE, "limits cannot be counted now") from away

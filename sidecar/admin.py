@@ -4,12 +4,13 @@ Meant for a loopback or cluster-internal address; nothing on it changes anything
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Protocol
 
 from aiohttp import web
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from sidecar.explain import RateQuestion
 from sidecar.server import AddressUnusable, claim_socket, socket_path
 
 JWKS_MAX_AGE = 60
@@ -39,6 +40,10 @@ class Operated(Protocol):
         """Say how a request would be limited, without counting it. Raises ValueError with what is wrong."""
         ...
 
+    async def explain_rates(self, question: RateQuestion) -> dict[str, object]:
+        """Say which rules a question to the rate limit service meets, without counting it. Raises ValueError."""
+        ...
+
 
 class Admin:
     """The admin server of one process."""
@@ -55,6 +60,7 @@ class Admin:
                 web.get("/.well-known/jwks.json", self._jwks),
                 web.get("/snapshot", self._snapshot),
                 web.get("/explain", self._explain),
+                web.get("/explain/ratelimit", self._explain_rates),
             ]
         )
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
@@ -100,10 +106,18 @@ class Admin:
         return web.json_response(await self._operated.snapshot(), dumps=_dump_pretty)
 
     async def _explain(self, request: web.Request) -> web.Response:
-        try:
-            return web.json_response(await self._operated.explain(request.query), dumps=_dump_pretty)
-        except ValueError as error:
-            return web.json_response({"error": str(error)}, status=400, dumps=_dump_pretty)
+        return await _answer(self._operated.explain(request.query))
+
+    async def _explain_rates(self, request: web.Request) -> web.Response:
+        question = request.query.get("domain", ""), request.query.getall("descriptor", [])
+        return await _answer(self._operated.explain_rates(question))
+
+
+async def _answer(explaining: Awaitable[dict[str, object]]) -> web.Response:
+    try:
+        return web.json_response(await explaining, dumps=_dump_pretty)
+    except ValueError as error:
+        return web.json_response({"error": str(error)}, status=400, dumps=_dump_pretty)
 
 
 def _dump_pretty(value: object) -> str:

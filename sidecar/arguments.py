@@ -73,14 +73,20 @@ def _add_document(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("document", type=Path, metavar="FILE", help="the gateway document")
 
 
+def _add_sources(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("document", type=Path, nargs="?", metavar="FILE", help="the gateway document")
+    parser.add_argument("--ratelimit-config", type=Path, metavar="DIR", help="rules of envoyproxy/ratelimit")
+    parser.add_argument("--ratelimit-merge-domains", action="store_true", help="files may add to one domain")
+
+
 def _add_check(commands: "Commands") -> None:
     parser = _add_command(
         commands,
         "check",
         "sidecar.command:check_document",
-        "report every fault of a document, then let Envoy validate what it compiles to",
+        "report every fault of a document, then let Envoy validate what it compiles to; or every fault of rules",
     )
-    _add_document(parser)
+    _add_sources(parser)
     parser.add_argument("--envoy", type=Path, metavar="PATH", help="the Envoy binary (default: found by itself)")
 
 
@@ -101,20 +107,29 @@ def _add_serve(commands: "Commands") -> None:
         commands, "serve", "sidecar.command:serve_document", "answer Envoy; take up edits of the document while running"
     )
     document = parser.add_argument_group("what is served")
-    document.add_argument("--document", type=Path, required=True, metavar="FILE", help="the gateway document")
+    document.add_argument("--document", type=Path, metavar="FILE", help="the gateway document")
     document.add_argument("--envoy-dir", type=Path, metavar="DIR", help="keep Envoy's files here in step with it")
     document.add_argument(
-        "--ratelimit-config", type=Path, metavar="DIR", help="rules of envoyproxy/ratelimit for the rate limit service"
+        "--ratelimit-config",
+        type=Path,
+        metavar="DIR",
+        help="rules of envoyproxy/ratelimit for the rate limit service; without a document nothing else is served",
     )
     document.add_argument("--poll", type=_duration, default="250ms", metavar="TIME", help="how often files are read")
     document.add_argument("--wait", action="store_true", help="wait, not ready, for a first good document")
     place = parser.add_argument_group("where")
-    place.add_argument("--listen", default="", metavar="ADDRESS", help="unix:/path or host:port (default: document's)")
+    place.add_argument(
+        "--listen",
+        default="",
+        metavar="ADDRESS",
+        help="unix:/path or host:port (default: the document's; for rules alone 127.0.0.1:8081)",
+    )
     place.add_argument("--admin", default="", metavar="HOST:PORT", help="health, metrics, key set (default: none)")
     place.add_argument("--state", type=Path, metavar="DIR", help="keeps the caller context's keys over a restart")
     place.add_argument(
         "--socket-mode", type=_mode, default="660", metavar="MODE", help="of Unix sockets (default: 660)"
     )
+    _add_rates(parser)
     life = parser.add_argument_group("how")
     life.add_argument("--workers", type=_count, metavar="N", help="processes (default: the document's)")
     life.add_argument(
@@ -130,18 +145,47 @@ def _add_serve(commands: "Commands") -> None:
     lines.add_argument("--log-rate", type=_count, default=1000, metavar="N", help="decisions logged a second, at most")
 
 
+def _add_rates(parser: argparse.ArgumentParser) -> None:
+    rates = parser.add_argument_group("rate limit service (beside each, the variable that also sets it)")
+    rates.add_argument("--ratelimit-merge-domains", action="store_true", help="MERGE_DOMAIN_CONFIG")
+    rates.add_argument("--ratelimit-shadow", action="store_true", help="count, never refuse: SHADOW_MODE")
+    rates.add_argument("--ratelimit-soft", action="store_true", help="every limit is a quota: QUOTA_MODE")
+    rates.add_argument("--ratelimit-describe", action="store_true", help="RESPONSE_DYNAMIC_METADATA")
+    rates.add_argument("--ratelimit-drain", action="store_true", help="a debit beyond what is left takes the rest")
+    rates.add_argument(
+        "--ratelimit-headers", metavar="FAMILY,...", help="draft, remaining, x-ratelimit, ratelimit-legacy or none"
+    )
+    rates.add_argument("--ratelimit-algorithm", choices=("window", "bucket"), help="how to count (default: window)")
+    store = parser.add_argument_group("store of the rules, without a document (default: memory)")
+    store.add_argument("--store", action="append", metavar="URL", help="redis://, rediss:// or unix://; repeatable")
+    store.add_argument("--store-topology", choices=("single", "sentinel", "cluster"), help="default: single")
+    store.add_argument("--store-service", metavar="NAME", help="the master's name in Sentinel")
+    store.add_argument("--store-user", metavar="NAME")
+    store.add_argument("--store-password", metavar="PLACE", help="env:NAME or file:PATH")
+    store.add_argument("--store-ca", metavar="FILE")
+    store.add_argument("--store-cert", metavar="FILE")
+    store.add_argument("--store-key", metavar="FILE")
+
+
 def _add_schema(commands: "Commands") -> None:
     _add_command(commands, "schema", "sidecar.command:print_schema", "print the JSON Schema of the gateway document")
 
 
 def _add_explain(commands: "Commands") -> None:
     parser = _add_command(
-        commands, "explain", "sidecar.command:explain_document", "say which limits a caller meets on a route, and why"
+        commands,
+        "explain",
+        "sidecar.command:explain_document",
+        "say which limits a caller meets on a route, and why; or which rules a descriptor",
     )
-    _add_document(parser)
-    parser.add_argument("--route", required=True, metavar="ID")
+    _add_sources(parser)
+    parser.add_argument("--route", default="", metavar="ID")
     parser.add_argument("--client", default="", metavar="ID", help="a registered consumer")
     parser.add_argument("--tier", default="", metavar="ID", help="for a client that is not registered")
+    parser.add_argument("--domain", default="", metavar="NAME", help="of the rules")
+    parser.add_argument(
+        "--descriptor", action="append", default=[], metavar="KEY=VALUE,...", help="%%2C for a comma; may be repeated"
+    )
 
 
 def _add_revoke(commands: "Commands") -> None:

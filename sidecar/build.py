@@ -10,15 +10,14 @@ from authz.service import METHOD as CHECK
 from authz.service import AuthorizationService
 from extproc.service import ProcessorService
 from model.instant import SECOND, Instant
-from model.rpc import RpcError
 from model.snapshot import Snapshot, Store
 from ratelimit.limiter import OpenLimiter, open_limiter
 from ratelimit.rules import Rules
 from ratelimit.service import RateLimitService
-from ratelimit.service import RpcError as LimitError
-from sidecar.explain import explain_limits
+from sidecar.explain import RateQuestion, explain_limits, explain_rates
 from sidecar.keys import RingFile
 from sidecar.metrics import Gauge, Metrics
+from sidecar.rates import Rates
 from sidecar.record import Recorder
 from sidecar.secret import unlock_store
 from sidecar.server import Method
@@ -27,6 +26,7 @@ from sidecar.sources import Sources
 LIMIT = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 PROCESS = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
 SERVICES = tuple(path.split("/")[1] for path in (CHECK, LIMIT, PROCESS))
+LIMITING = LIMIT.split("/")[1]
 
 
 class Sidecar:
@@ -43,8 +43,9 @@ class Sidecar:
         self._processor = ProcessorService({}, recorder.processing)
         self._live: Live | None = None
         self._store = Store()
-        self._rules = Rules()
-        self._serve(None, open_limiter(self._store, clock))
+        self._limiter = open_limiter(self._store, clock)
+        self._authz = AuthorizationService(None, self._limiter, clock, recorder.authorization)
+        self._rates = RateLimitService(Rules(), self._limiter, clock, recorder.limiting)
         self.snapshot: Snapshot | None = None
         self.loaded: Instant = 0
 
@@ -52,7 +53,7 @@ class Sidecar:
         """List the methods of the three services."""
         return [
             Method(CHECK, unary=self._check),
-            Method(LIMIT, unary=self._limit),
+            Method(LIMIT, unary=self._rates.should_rate_limit),
             Method(PROCESS, stream=self._processor.process),
         ]
 
@@ -80,9 +81,15 @@ class Sidecar:
         if former is not limiter:
             self._sources.part(former.close)
 
+    async def run_rates(self, rates: Rates) -> None:
+        """Run the rate limit service as the command line says, before anything is asked. Raises ValueError."""
+        self._rates.options = rates.options
+        self._limiter = self._rates.limiter = await self._open_limiter(rates.store)
+        self._store = rates.store
+
     def apply_rules(self, rules: Rules) -> None:
         """Take up other rules of the rate limit service."""
-        self._rules = self._rates.rules = rules
+        self._rates.rules = rules
 
     def rotate(self) -> None:
         """Look whether the context keys are due. Raises KeysUnusable; the keys at hand go on signing then."""
@@ -97,6 +104,15 @@ class Sidecar:
     def jwks(self) -> str:
         """Write the caller context's public keys as a JWK set."""
         return json.dumps(self._live.ring.jwks() if self._live is not None else {"keys": []})
+
+    def counters(self) -> Iterator[Gauge]:
+        """Give the counts of the rate limit service, whose names are bounded by its tally."""
+        for rule, row in self._rates.tally.snapshot().items():
+            for result, hits in row.items():
+                text = "Hits on a rule: each within the limit or over it; some near it; some that a shadow let pass."
+                yield "ratelimit_rule_hits", text, {"rule": rule, "result": result}, float(hits)
+        for kind, count in self._rates.errors.items():
+            yield "ratelimit_errors", "Calls of the rate limit service without an answer.", {"kind": kind}, float(count)
 
     def gauges(self) -> Iterator[Gauge]:
         """Give what a scrape asks for."""
@@ -114,6 +130,11 @@ class Sidecar:
             raise ValueError("no policy yet")
         return await explain_limits(self._authz.resident, self._limiter, question, self._clock())
 
+    async def explain_rates(self, question: RateQuestion) -> dict[str, object]:
+        """Say which rules a question to the rate limit service meets and what is left of them. Raises ValueError."""
+        rates = self._rates
+        return await explain_rates(rates.rules, self._limiter, question, self._clock(), all_soft=rates.options.all_soft)
+
     async def close(self) -> None:
         """Stop what runs in the background; leases go back to the store."""
         await self._sources.close()
@@ -127,15 +148,8 @@ class Sidecar:
         return limiter
 
     def _serve(self, resident: Resident | None, limiter: OpenLimiter) -> None:
-        self._limiter = limiter
+        self._limiter = self._rates.limiter = limiter
         self._authz = AuthorizationService(resident, limiter, self._clock, self._recorder.authorization)
-        self._rates = RateLimitService(self._rules, limiter, self._clock, self._recorder.limiting)
 
     async def _check(self, data: bytes) -> bytes:
         return await self._authz.check(data)
-
-    async def _limit(self, data: bytes) -> bytes:
-        try:
-            return await self._rates.should_rate_limit(data)
-        except LimitError as error:
-            raise RpcError(error.code, error.message) from error

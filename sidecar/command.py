@@ -24,15 +24,24 @@ from policy.snapshot import compile_snapshot
 from policy.validate import validate_envoy
 from ratelimit.limiter import MemoryLimiter
 from sidecar import clock
-from sidecar.explain import FACTS, explain_limits
+from sidecar.explain import FACTS, explain_limits, explain_rates
 from sidecar.failure import CommandFailed
 from sidecar.process import run_sidecar
+from sidecar.rates import open_rates, read_rates
 from sidecar.reasons import reasons_page
 from sidecar.settings import Settings
 
 
 def check_document(options: Namespace) -> int:
-    """Check a document, and what it compiles to with Envoy itself where a binary can be found."""
+    """Check a document, and what it compiles to with Envoy itself where a binary can be found; rules beside it."""
+    _need_one(options)
+    if options.ratelimit_config is not None:
+        rates, rules = open_rates(options, os.environ)
+        print(*rules.notices, f"{rates.folder}: {len(rules.domains)} domains, no faults", sep="\n")
+    return _check_gateway(options) if options.document is not None else 0
+
+
+def _check_gateway(options: Namespace) -> int:
     document = _load(options.document)
     files = _compile(document, None)
     print(f"{options.document}: {len(document.routes)} routes on {len(document.planes)} planes, no faults")
@@ -69,6 +78,10 @@ def compile_document(options: Namespace) -> int:
 
 def serve_document(options: Namespace) -> int:
     """Serve until a stop signal."""
+    _need_one(options, "--document")
+    rates = read_rates(options, os.environ)
+    if options.document is not None and options.store:
+        raise CommandFailed("--store goes without --document: the document's store says where limits are counted")
     return run_sidecar(
         Settings(
             document=options.document,
@@ -78,7 +91,7 @@ def serve_document(options: Namespace) -> int:
             state=options.state,
             workers=options.workers,
             server=options.server,
-            ratelimit=options.ratelimit_config,
+            rates=rates,
             drain=options.drain,
             grace=options.grace,
             poll=options.poll,
@@ -104,17 +117,39 @@ def print_reasons(_options: Namespace) -> int:
 
 
 def explain_document(options: Namespace) -> int:
-    """Print which limits a caller meets on a route, with every bucket full."""
+    """Print which limits a caller meets on a route, or which rules a descriptor, with nothing spent yet."""
+    _need_one(options)
+    explained = _explain_rules(options) if options.document is None else _explain_gateway(options)
+    print(json.dumps(explained, indent=2))
+    return 0
+
+
+def _explain_rules(options: Namespace) -> dict[str, object]:
+    if not options.domain or not options.descriptor:
+        raise CommandFailed("--ratelimit-config needs --domain and --descriptor")
+    _, rules = open_rates(options, os.environ)
+    try:
+        return asyncio.run(explain_rates(rules, MemoryLimiter(), (options.domain, options.descriptor), clock.now()))
+    except ValueError as error:
+        raise CommandFailed(str(error)) from error
+
+
+def _explain_gateway(options: Namespace) -> dict[str, object]:
+    if options.ratelimit_config is not None or not options.route:
+        raise CommandFailed("a document needs --route, and no --ratelimit-config beside it")
     snapshot = compile_snapshot(_load(options.document))
     now = clock.now()
     resident = Resident(snapshot, Live(ring=ContextRing.create(now)))
     question = {fact: value for fact in FACTS if (value := getattr(options, fact, ""))}
     try:
-        explained = asyncio.run(explain_limits(resident, MemoryLimiter(), question, now))
+        return asyncio.run(explain_limits(resident, MemoryLimiter(), question, now))
     except ValueError as error:
         raise CommandFailed(f"{options.document}: {error}") from error
-    print(json.dumps(explained, indent=2))
-    return 0
+
+
+def _need_one(options: Namespace, document: str = "FILE") -> None:
+    if options.document is None and options.ratelimit_config is None:
+        raise CommandFailed(f"nothing to go by: {document}, --ratelimit-config DIR or both")
 
 
 def _load(path: Path) -> Document:

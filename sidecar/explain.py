@@ -1,17 +1,27 @@
-"""Which limits would this caller meet on this route, and what is left of each: a question without a count."""
+"""Which limits would this caller meet, and what is left of each: questions without a count.
 
-from collections.abc import Mapping
+One is about a route of the document, the other about the rate limit service's own rules.
+"""
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import unquote
 
 from authz.evidence import Evidence, Spend
 from authz.limits import spend_quotas
 from authz.resident import Resident
 from model.instant import SECOND, Instant
-from model.quota import Charge, Outcome
+from model.quota import Charge, LimiterUnavailable, Outcome
 from model.request import Request
 from model.verdict import Caller
+from ratelimit.explain import explain_question
 from ratelimit.limiter import OpenLimiter
+from ratelimit.question import Descriptor, Question, QuestionInvalid
+from ratelimit.rules import Rules
 
 FACTS = frozenset(("route", "client", "tier", "tenant", "subject", "organisation", "address"))
+
+RateQuestion = tuple[str, Sequence[str]]
+"""A domain, and descriptors as they are written on a command line: see `read_descriptor`."""
 
 
 async def explain_limits(
@@ -32,6 +42,31 @@ async def explain_limits(
         "why": why,
         "limits": [_describe_limit(charge, outcome) for charge, outcome in zip(charges, outcomes, strict=True)],
     }
+
+
+async def explain_rates(
+    rules: Rules, limiter: OpenLimiter, question: RateQuestion, now: Instant, *, all_soft: bool = False
+) -> dict[str, object]:
+    """Explain as `ratelimit.explain.explain_question` does, nothing counted. Raises ValueError."""
+    domain, descriptors = question
+    asked = Question(domain, tuple(map(read_descriptor, descriptors)))
+    try:
+        return await explain_question(rules, asked, limiter, now, all_soft=all_soft)
+    except QuestionInvalid as invalid:
+        raise ValueError(str(invalid)) from invalid
+    except LimiterUnavailable as away:
+        raise ValueError("limits cannot be counted now") from away
+
+
+def read_descriptor(text: str) -> Descriptor:
+    """Read "key=value,key2=value2", where %2C stands for a comma that is part of a value. Raises ValueError."""
+    entries = []
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        if not key or not equals:
+            raise ValueError(f"{part!r} is no entry of a descriptor; expected key=value")
+        entries.append((unquote(key), unquote(value)))
+    return Descriptor(tuple(entries))
 
 
 def _imagine_caller(resident: Resident, question: Mapping[str, str], now: Instant) -> tuple[Evidence, str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
+from sidecar.explain import RateQuestion
 from sidecar.follow import Follower
 from sidecar.link import LinkClosed
 from sidecar.logs import Journal
@@ -69,10 +70,17 @@ class Fleet:
 
     async def explain(self, question: Mapping[str, str]) -> dict[str, object]:
         """Have a worker say which limits a caller meets on a route and what is left of them. Raises ValueError."""
+        return await self._ask("explain", dict(question))
+
+    async def explain_rates(self, question: RateQuestion) -> dict[str, object]:
+        """Have a worker say which rules a question to the rate limit service meets. Raises ValueError."""
+        return await self._ask("explain rates", question)
+
+    async def _ask(self, kind: str, question: object) -> dict[str, object]:
         for seat in self._supervisor.seats:
             if seat.link is not None:
                 try:
-                    explained: dict[str, object] = await seat.link.ask("explain", dict(question))
+                    explained: dict[str, object] = await seat.link.ask(kind, question)
                 except (LinkClosed, TimeoutError):
                     continue
                 return explained

@@ -2,16 +2,16 @@
 
 import asyncio
 from collections import Counter
-from pathlib import Path
 from typing import Protocol
 
 from model.instant import SECOND, Duration
 from model.snapshot import Snapshot
 from policy.fault import Faults
-from ratelimit.imported import RulesInvalid, load_rules
+from ratelimit.imported import RulesInvalid
 from ratelimit.rules import Rules
 from sidecar.loader import Loaded, Loader
 from sidecar.logs import Journal
+from sidecar.rates import Rates
 from sidecar.watch import Watch, read_folder
 
 
@@ -34,41 +34,48 @@ class Follower:
     `failures` counts refused edits; `published` is set once Envoy's files are written for the first time.
     """
 
-    def __init__(self, loader: Loader, target: Target, journal: Journal, poll: Duration) -> None:
+    def __init__(self, target: Target, journal: Journal, poll: Duration) -> None:
         self.errors: dict[str, str] = {}
         self.failures: Counter[str] = Counter()
         self.published = asyncio.Event()
-        self._loader = loader
         self._target = target
         self._journal = journal
         self._poll = poll / SECOND
 
-    async def follow_document(self, first: Loaded | None) -> None:
+    async def follow_document(self, loader: Loader, first: Loaded | None) -> None:
         """Publish the first version, which the target has, then take up every later one; ends when cancelled.
 
         The target comes before Envoy: a route that only Envoy knows would be refused as unknown.
         """
         unpublished = first
         while True:
-            if unpublished is not None and await self._publish(unpublished):
+            if unpublished is not None and await self._publish(loader, unpublished):
                 unpublished = None
             await asyncio.sleep(self._poll)
-            if await asyncio.to_thread(self._loader.poll):
-                unpublished = await self._take_up() or unpublished
+            if await asyncio.to_thread(loader.poll):
+                unpublished = await self._take_up(loader) or unpublished
 
-    async def follow_rules(self, directory: Path) -> None:
-        """Take up every later version of a folder of rules; ends when cancelled."""
-        watch = Watch([])
-        watch.follow(await asyncio.to_thread(read_folder, directory))
+    async def follow_rules(self, rates: Rates, watch: Watch) -> None:
+        """Take up every later version of a folder of rules than the one that `watch` has seen; ends when cancelled."""
         while True:
             await asyncio.sleep(self._poll)
-            if not watch.observe(await asyncio.to_thread(read_folder, directory)):
-                continue
-            try:
-                await self._target.apply_rules(await asyncio.to_thread(load_rules, directory))
-                self.errors.pop("rules", None)
-            except RulesInvalid as faults:
-                self.refuse("rules", str(faults))
+            if watch.observe(await asyncio.to_thread(read_folder, rates.folder)):
+                await self.take_rules(rates)
+
+    async def take_rules(self, rates: Rates) -> bool:
+        """Take up a folder of rules as it is now; False where it is refused, and the rules in force stay."""
+        try:
+            rules = await asyncio.to_thread(rates.load)
+        except RulesInvalid as faults:
+            self.refuse("rules", str(faults))
+            return False
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not end the watch over all later edits
+            self.refuse("rules", f"the reader failed: {type(error).__name__}")
+            return False
+        await self._target.apply_rules(rules)
+        self.errors.pop("rules", None)
+        self._journal.event("info", "rules in force", domains=sorted(rules.domains), notices=list(rules.notices))
+        return True
 
     def refuse(self, source: str, faults: str) -> None:
         """Keep that an edit was refused; `faults` holds one a line."""
@@ -76,9 +83,9 @@ class Follower:
         self.failures[source] += 1
         self._journal.event("error", "edit refused", source=source, faults=faults.splitlines())
 
-    async def _take_up(self) -> Loaded | None:
+    async def _take_up(self, loader: Loader) -> Loaded | None:
         try:
-            loaded = await asyncio.to_thread(self._loader.load)
+            loaded = await asyncio.to_thread(loader.load)
         except Faults as faults:
             self.refuse("document", str(faults))
             return None
@@ -92,10 +99,10 @@ class Follower:
         self.errors.pop("document", None)
         return loaded
 
-    async def _publish(self, loaded: Loaded) -> bool:
+    async def _publish(self, loader: Loader, loaded: Loaded) -> bool:
         """Write Envoy's half; False where it could not be written and must be tried again."""
         try:
-            changed = await asyncio.to_thread(self._loader.publish, loaded)
+            changed = await asyncio.to_thread(loader.publish, loaded)
         except OSError as error:
             if "envoy files" not in self.errors:
                 self.refuse("envoy files", str(error))

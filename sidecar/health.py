@@ -1,4 +1,4 @@
-"""grpc.health.v1.Health (Check and Watch) over one state: the whole sidecar serves, or it does not.
+"""grpc.health.v1.Health (Check and Watch) over one state: which services want calls.
 
 Follows grpc's health checking protocol: an unknown service is NOT_FOUND for Check and SERVICE_UNKNOWN for Watch.
 """
@@ -22,23 +22,24 @@ class Health:
 
     def __init__(self, services: Collection[str]) -> None:
         self._services = frozenset(services) | {""}
-        self._serving = False
+        self._serving: frozenset[str] = frozenset()
         self._draining = False
         self._closed = False
         self._changed = asyncio.Event()
 
     @property
     def serving(self) -> bool:
-        """True while new calls are wanted."""
-        return self._serving and not self._draining
+        """True while new calls are wanted, at least by one service."""
+        return bool(self._serving) and not self._draining
 
     @property
     def draining(self) -> bool:
         """True from the stop signal on."""
         return self._draining
 
-    def set_serving(self, serving: bool) -> None:
-        """Say whether calls are wanted; without effect once draining."""
+    def serve(self, services: Collection[str]) -> None:
+        """Say which services want calls from now on; the sidecar as a whole ("") serves while one of them does."""
+        serving = frozenset(services)
         if serving != self._serving:
             self._serving = serving
             self._announce()
@@ -89,7 +90,8 @@ class Health:
         if service not in self._services:
             status = Status.Value("SERVICE_UNKNOWN")
         else:
-            status = Status.Value("SERVING" if self.serving else "NOT_SERVING")
+            serving = self.serving and (not service or service in self._serving)
+            status = Status.Value("SERVING" if serving else "NOT_SERVING")
         return HealthCheckResponse(status=status).SerializeToString()
 
 

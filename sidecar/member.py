@@ -49,6 +49,8 @@ class Member:
                 return self._report()
             case "explain":
                 return await self.worker.explain(value)
+            case "explain rates":
+                return await self.worker.explain_rates(value)
             case "stop":
                 self.stopping.set()
         return None

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from ratelimit.tally import CAPACITY, OTHERS
 from sidecar.metrics import UNMATCHED
 
 Labels = tuple[tuple[str, str], ...]
@@ -58,7 +59,8 @@ class Merged(Collector):
         """Keep the sums of a worker that has died; its gauges go with it."""
         for family in self.reports.pop(index, []):
             if family.kind in SUMMED:
-                _add(self._retired, family)
+                known = self._retired.get(family.name)
+                _add(self._retired, _fold_rules(family, known) if family.name == RULES else family)
 
     def know(self, routes: Collection[str]) -> None:
         """Take these route ids as labels: what the dead counted for routes that are gone is forgotten."""
@@ -79,6 +81,8 @@ class Merged(Collector):
         return map(_write_metric, families.values())
 
 
+RULES = "wardgate_ratelimit_rule_hits"
+"""The one family whose names are in the clients' hands (`ratelimit.tally`)."""
 SUMMED = frozenset(("counter", "histogram"))
 
 
@@ -87,6 +91,20 @@ def _add(families: dict[str, Family], family: Family) -> None:
     for key, value in family.samples.items():
         if not key[0].endswith("_created"):
             total.samples[key] = total.samples.get(key, 0.0) + value
+
+
+def _fold_rules(family: Family, known: Family | None) -> Family:
+    """Count rules that are new under the name of all others where as many are known as one worker may have."""
+    names = {dict(labels)["rule"] for _, labels in known.samples} if known is not None else set()
+    folded = Family(family.name, family.kind, family.text)
+    for (name, labels), value in family.samples.items():
+        told = dict(labels)
+        if told["rule"] not in names and len(names) >= CAPACITY:
+            told["rule"] = OTHERS
+        names.add(told["rule"])
+        key = name, tuple(sorted(told.items()))
+        folded.samples[key] = folded.samples.get(key, 0.0) + value
+    return folded
 
 
 def _label(family: Family, index: int) -> Family:

@@ -6,6 +6,7 @@ Labels are bounded by the policy, never by traffic: a route is an id of the snap
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -31,7 +32,9 @@ BOUNDS: tuple[Duration, ...] = (
 )
 
 Gauge = tuple[str, str, dict[str, str], float]
-"""Name without the prefix, help text, labels, value."""
+"""Name without the prefix, help text, labels, value; of a counter that is kept elsewhere likewise."""
+
+_Family = TypeVar("_Family", CounterMetricFamily, GaugeMetricFamily)
 
 
 @dataclass(slots=True)
@@ -45,13 +48,16 @@ class _Latency:
 
 
 class Metrics(Collector):
-    """The counters of one process. `gauges` is asked at each scrape and must be quick."""
+    """The counters of one process. `gauges` and `counters` are asked at each scrape and must be quick."""
 
-    def __init__(self, gauges: Callable[[], Iterable[Gauge]] = tuple) -> None:
+    def __init__(
+        self, gauges: Callable[[], Iterable[Gauge]] = tuple, counters: Callable[[], Iterable[Gauge]] = tuple
+    ) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
         self._gauges = gauges
+        self._counters = counters
         self._routes: frozenset[str] = frozenset()
         self._decisions: dict[tuple[str, str, str, int], int] = {}
         self._latency: dict[str, _Latency] = {}
@@ -85,7 +91,8 @@ class Metrics(Collector):
         yield self._collect_decisions()
         yield self._collect_latency()
         yield from self._collect_counts()
-        yield from self._collect_gauges()
+        yield from _group(self._counters(), CounterMetricFamily)
+        yield from _group(self._gauges(), GaugeMetricFamily)
 
     def _collect_decisions(self) -> Metric:
         family = CounterMetricFamily(
@@ -118,14 +125,15 @@ class Metrics(Collector):
             family.add_metric((subject,), count)
         yield from families.values()
 
-    def _collect_gauges(self) -> Iterator[Metric]:
-        families: dict[str, GaugeMetricFamily] = {}
-        for name, text, labels, value in self._gauges():
-            family = families.get(name)
-            if family is None:
-                family = families[name] = GaugeMetricFamily(f"wardgate_{name}", text, labels=tuple(labels))
-            family.add_metric(tuple(labels.values()), value)
-        yield from families.values()
+
+def _group(samples: Iterable[Gauge], kind: type[_Family]) -> Iterator[_Family]:
+    families: dict[str, _Family] = {}
+    for name, text, labels, value in samples:
+        family = families.get(name)
+        if family is None:
+            family = families[name] = kind(f"wardgate_{name}", text, labels=tuple(labels))
+        family.add_metric(tuple(labels.values()), value)
+    yield from families.values()
 
 
 def _cumulate(buckets: list[int]) -> Iterator[tuple[str, float]]:

@@ -3,10 +3,10 @@
 import asyncio
 import contextlib
 import signal
+from collections.abc import Coroutine
 from typing import Any
 
 from policy.fault import Faults
-from ratelimit.imported import RulesInvalid, load_rules
 from sidecar.admin import Admin
 from sidecar.failure import CommandFailed
 from sidecar.fleet import Fleet
@@ -16,6 +16,10 @@ from sidecar.logs import Journal, open_journal
 from sidecar.server import AddressUnusable
 from sidecar.settings import Settings
 from sidecar.supervisor import StartRefused, Supervisor, WorkersDying
+from sidecar.watch import Watch, read_folder
+
+REFERENCE = "127.0.0.1:8081"
+"""Where the rate limit service alone listens: the port of envoyproxy/ratelimit, for this host until told otherwise."""
 
 
 def run_sidecar(settings: Settings) -> int:
@@ -37,9 +41,8 @@ async def _serve(settings: Settings, journal: Journal) -> None:
     loop = asyncio.get_running_loop()
     for number, event in ((signal.SIGTERM, stopping), (signal.SIGINT, stopping), (signal.SIGHUP, recycling)):
         loop.add_signal_handler(number, event.set)
-    loader = Loader(settings.document, settings.envoy, settings.workers)
     supervisor = Supervisor(settings, journal)
-    follower = Follower(loader, supervisor, journal, settings.poll)
+    follower = Follower(supervisor, journal, settings.poll)
     async with contextlib.AsyncExitStack() as stack:
         if settings.admin:
             admin = Admin(Fleet(supervisor, follower, journal), settings.admin)
@@ -47,7 +50,7 @@ async def _serve(settings: Settings, journal: Journal) -> None:
             stack.push_async_callback(admin.stop)
         stack.push_async_callback(supervisor.close)
         work = [
-            asyncio.create_task(_work(settings, loader, supervisor, follower), name="work"),
+            asyncio.create_task(_work(settings, supervisor, follower), name="work"),
             asyncio.create_task(_recycle(supervisor, recycling), name="recycle"),
         ]
         stop = asyncio.create_task(stopping.wait(), name="stop")
@@ -59,23 +62,26 @@ async def _serve(settings: Settings, journal: Journal) -> None:
             task.result()
 
 
-async def _work(settings: Settings, loader: Loader, supervisor: Supervisor, follower: Follower) -> None:
-    """Bring the first policy into force and follow the files from then on. Raises CommandFailed, AddressUnusable."""
+async def _work(settings: Settings, supervisor: Supervisor, follower: Follower) -> None:
+    """Bring what is on disk into force and follow the files from then on. Raises CommandFailed, AddressUnusable."""
     await supervisor.prepare(settings.workers or 1)
+    if settings.document is None:
+        await supervisor.open(settings.listen or REFERENCE, settings.workers or 1)
+        follower.published.set()  # there are no files for Envoy
+        await asyncio.gather(*await _begin_rules(settings, follower))
+        return
+    loader = Loader(settings.document, settings.envoy, settings.workers)
     first = await _load_first(settings, loader, follower)
     if first is None and not settings.listen:
         raise CommandFailed("--wait needs --listen: without a document there is no address")
     await supervisor.open(*_find_place(settings, first))
-    jobs = []
-    if settings.ratelimit is not None:
-        await _take_up_rules(settings, supervisor)
-        jobs.append(follower.follow_rules(settings.ratelimit))
+    rules = await _begin_rules(settings, follower)
     if first is not None and (fault := await supervisor.apply(first.snapshot)) is not None:
         if not settings.wait:
             raise CommandFailed(f"{settings.document}: {fault}")
         follower.refuse("document", fault)
         first = None
-    await asyncio.gather(follower.follow_document(first), *jobs)
+    await asyncio.gather(follower.follow_document(loader, first), *rules)
 
 
 async def _load_first(settings: Settings, loader: Loader, follower: Follower) -> Loaded | None:
@@ -89,12 +95,16 @@ async def _load_first(settings: Settings, loader: Loader, follower: Follower) ->
         return None
 
 
-async def _take_up_rules(settings: Settings, supervisor: Supervisor) -> None:
-    assert settings.ratelimit is not None  # noqa: S101 - asked for by the caller
-    try:
-        await supervisor.apply_rules(await asyncio.to_thread(load_rules, settings.ratelimit))
-    except RulesInvalid as faults:
-        raise CommandFailed(str(faults)) from faults
+async def _begin_rules(settings: Settings, follower: Follower) -> list[Coroutine[Any, Any, None]]:
+    """Take up the rate limit service's own rules, where there are any; what follows them from then on."""
+    rates = settings.rates
+    if rates is None:
+        return []
+    watch = Watch([])
+    watch.follow(await asyncio.to_thread(read_folder, rates.folder))
+    if not await follower.take_rules(rates) and not settings.wait:
+        raise CommandFailed(follower.errors["rules"])
+    return [follower.follow_rules(rates, watch)]
 
 
 def _find_place(settings: Settings, first: Loaded | None) -> tuple[str, int]:

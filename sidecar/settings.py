@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.instant import MILLISECOND, SECOND, Duration
+from sidecar.rates import Rates
 from sidecar.server import AddressUnusable, socket_path
 
 
@@ -13,17 +14,18 @@ class Settings:
 
     `drain` is how long new calls are still answered after a stop signal, while health already says NOT_SERVING;
     `grace` how long calls in flight may take after that. `poll` is the interval at which files are read again.
-    `wait` keeps the sidecar up, not ready and refusing, until a first good document is there.
+    `wait` keeps the sidecar up, not ready and refusing, until a first good document is there. Without a document only
+    the rate limit service answers, from the rules of `rates`.
     """
 
-    document: Path
+    document: Path | None
     envoy: Path | None = None
     listen: str = ""
     admin: str = ""
     state: Path | None = None
     workers: int | None = None
     server: str = "grpcio"
-    ratelimit: Path | None = None
+    rates: Rates | None = None
     drain: Duration = SECOND
     grace: Duration = 3 * SECOND
     poll: Duration = 250 * MILLISECOND

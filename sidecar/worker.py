@@ -9,8 +9,9 @@ from model.instant import MILLISECOND, SECOND, Duration
 from model.snapshot import Snapshot
 from ratelimit.rules import Rules
 from sidecar import clock
-from sidecar.build import SERVICES, Sidecar
+from sidecar.build import LIMITING, SERVICES, Sidecar
 from sidecar.corn import H2cornServer
+from sidecar.explain import RateQuestion
 from sidecar.grpcio import GrpcioServer
 from sidecar.health import Health
 from sidecar.keys import KeysUnusable, RingFile
@@ -36,7 +37,7 @@ class Worker:
     """
 
     def __init__(self, settings: Settings, journal: Journal, index: int = 0) -> None:
-        self.metrics = Metrics(self._gauges)
+        self.metrics = Metrics(self._gauges, self._counters)
         self._settings = settings
         self._journal = journal
         self._index = index
@@ -52,6 +53,8 @@ class Worker:
     async def start(self, listen: str) -> str:
         """Open the server; the address in use. Raises AddressUnusable, or ValueError for what is broken on disk."""
         await self._sources.start()
+        if (rates := self._settings.rates) is not None:
+            await self._sidecar.run_rates(rates)
         methods = [*self._sidecar.methods(), *self._health.methods()]
         server = SERVERS[self._settings.server](methods, listen, Options(socket_mode=self._settings.socket_mode))
         address = await server.start()
@@ -71,7 +74,7 @@ class Worker:
             await self._sidecar.apply(snapshot)
         except (ValueError, KeyError, KeysUnusable) as error:
             return f"the policy cannot be used: {type(error).__name__}: {error}"
-        self._health.set_serving(True)
+        self._health.serve(SERVICES)
         self._journal.event(
             "info",
             "policy in force",
@@ -85,7 +88,8 @@ class Worker:
     async def apply_rules(self, rules: Rules) -> None:
         """Take up the rate limit service's own rules."""
         self._sidecar.apply_rules(rules)
-        self._journal.event("info", "rules in force", domains=sorted(rules.domains), notices=list(rules.notices))
+        if self._settings.document is None:
+            self._health.serve((LIMITING,))
 
     async def stop(self, drain: Duration = 0) -> None:
         """Say NOT_SERVING at once, answer new calls for the drain time, let those in flight finish, and close."""
@@ -105,7 +109,8 @@ class Worker:
         """Give None when ready, else why not."""
         if self._health.draining:
             return "draining"
-        return None if self._health.serving else "no policy yet"
+        missing = "no rules yet" if self._settings.document is None else "no policy yet"
+        return None if self._health.serving else missing
 
     def jwks(self) -> str:
         """Write the caller context's public keys."""
@@ -124,6 +129,10 @@ class Worker:
         """Say which limits a caller meets on a route and what is left of them. Raises ValueError."""
         return await self._sidecar.explain(question)
 
+    async def explain_rates(self, question: RateQuestion) -> dict[str, object]:
+        """Say which rules a question to the rate limit service meets and what is left. Raises ValueError."""
+        return await self._sidecar.explain_rates(question)
+
     def _press(self) -> None:
         self._sidecar.press(self._pressure.saturation)
 
@@ -132,6 +141,9 @@ class Worker:
             self._sidecar.rotate()
         except KeysUnusable as error:
             self._journal.event("error", "context keys not rotated", why=str(error))
+
+    def _counters(self) -> Iterator[Gauge]:
+        yield from self._sidecar.counters()
 
     def _gauges(self) -> Iterator[Gauge]:
         yield from self._sidecar.gauges()

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from pb.ratelimit_pb2 import RateLimitResponse
+from ratelimit.limiter import MemoryLimiter
 from ratelimit.rules import Rules
 from ratelimit.service import UNAVAILABLE, UNKNOWN, RpcError
 from tests.ratelimit.asking import OK, OVER, START, Asked, codes, headers, look, remaining, request, rules
@@ -282,9 +283,9 @@ async def test_each_answer_is_recorded_with_its_question_and_its_time():
     assert (question.domain, answer.refused, received) == ("basic", False, START)
 
 
-async def test_counters_of_rules_outlive_a_service_that_is_replaced():
-    former = Asked(BASIC)
-    await former.ask("basic", [("ten", "x")])
-    service = type(former.service)(BASIC, former.limiter, lambda: START, tally=former.service.tally)
-    await service.should_rate_limit(request("basic", [("ten", "x")]).SerializeToString())
-    assert service.tally.snapshot()["basic.ten"]["total"] == 2
+async def test_counts_of_rules_go_on_over_other_rules_and_another_store():
+    asked = Asked(BASIC)
+    assert await asked.codes(2, "basic", [("ten", "x")]) == [OK, OK]
+    asked.service.rules, asked.service.limiter = Rules(BASIC.domains), MemoryLimiter()
+    assert await asked.codes(2, "basic", [("ten", "x")]) == [OK, OK]
+    assert asked.service.tally.snapshot()["basic.ten"]["total"] == 4

@@ -52,8 +52,8 @@ async def running(*, first=True, envoy=False, **document):
         loaded = loader.load() if first else None
         if loaded is not None:
             assert await worker.apply(loaded.snapshot) is None
-        follower = Follower(loader, worker, written, 10 * MILLISECOND)
-        job = asyncio.create_task(follower.follow_document(loaded))
+        follower = Follower(worker, written, 10 * MILLISECOND)
+        job = asyncio.create_task(follower.follow_document(loader, loaded))
         try:
             async with channel(f"unix:{folder}/w.sock") as made:
                 yield Running(folder, worker, follower, made, lines)

@@ -175,13 +175,13 @@ async def test_health_follows_the_state_and_turns_for_good_at_the_drain(opener):
         watch = made.unary_stream("/grpc.health.v1.Health/Watch")(b"")
         assert health_status(await check(b"")) == NOT_SERVING
         assert health_status(await watch.read()) == NOT_SERVING
-        health.set_serving(True)
+        health.serve(["wardgate.test.Echo"])
         named = HealthCheckRequest(service="wardgate.test.Echo").SerializeToString()
         assert health_status(await check(named)) == SERVING
         assert health_status(await watch.read()) == SERVING
         health.drain()
         assert health_status(await watch.read()) == NOT_SERVING
-        health.set_serving(True)
+        health.serve(["wardgate.test.Echo"])
         assert health_status(await check(b"")) == NOT_SERVING
         health.close()
         assert await watch.read() is grpc.aio.EOF
