@@ -8,20 +8,26 @@ Whatever was named is escaped: one event is one line, whatever a client wrote in
 
 import json
 import logging
-import queue
 import sys
 import threading
 import traceback
+from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
-from model.instant import SECOND, Instant
+from model.instant import MILLISECOND, SECOND, Instant
 from sidecar import clock
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 CAPACITY = 10_000
+PAUSE = 0.02
+"""Seconds between two batches of lines: to wake a thread for each line costs a decision more than the line does."""
 FIELD_LIMIT = 512
+
+# kept: json.dumps makes a new encoder for each call that wants other separators
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 Field = str | int | float | bool | None | list[str]
 
@@ -29,21 +35,29 @@ Field = str | int | float | bool | None | list[str]
 class Journal:
     """Where events and decisions are written.
 
-    `write` takes a whole line and may block: it runs on a thread of its own. Decisions have a budget of `rate` lines
-    per second for those that allow and the same again for those that refuse; beyond it, and where the queue is full,
-    lines are dropped and counted in `dropped`.
+    `write` takes a whole line and `flush` ends a batch of them. Both may block: they run on a thread of their own.
+    Decisions have a budget of `rate` lines per second for those that allow and the same again for those that refuse;
+    beyond it, and where too many wait, lines are dropped and counted in `dropped`.
     """
 
     def __init__(
-        self, write: Callable[[str], object], level: str = "info", form: str = "json", rate: int = 1000
+        self,
+        write: Callable[[str], object],
+        level: str = "info",
+        form: str = "json",
+        rate: int = 1000,
+        flush: Callable[[], object] = lambda: None,
     ) -> None:
         self.dropped = 0
         self._write = write
+        self._flush = flush
         self._level = LEVELS[level]
         self._render = _render_text if form == "text" else _render_json
         self._decisions = self._level <= LEVELS["info"]
         self._budgets = (_Budget(rate), _Budget(rate))
-        self._queue: queue.Queue[str | None] = queue.Queue(CAPACITY)
+        self._lines: deque[str] = deque()
+        self._come = threading.Event()
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._drain, name="journal", daemon=True)
         self._thread.start()
 
@@ -67,25 +81,37 @@ class Journal:
 
     def close(self) -> None:
         """Write what is queued, for a second at most."""
-        try:
-            self._queue.put(None, timeout=0.5)
-        except queue.Full:
-            return
+        self._closing.set()
+        self._come.set()
         self._thread.join(1.0)
 
     def _put(self, at: Instant, level: str, name: str, fields: dict[str, Field]) -> None:
-        line = self._render({"at": _timestamp(at), "level": level, "event": name, **fields})
-        try:
-            self._queue.put_nowait(line)
-        except queue.Full:
+        if len(self._lines) >= CAPACITY:
             self.dropped += 1
+            return
+        self._lines.append(self._render({"at": _timestamp(at), "level": level, "event": name, **fields}))
+        if not self._come.is_set():
+            self._come.set()
 
     def _drain(self) -> None:
-        while (line := self._queue.get()) is not None:
-            try:
-                self._write(line)
-            except (OSError, ValueError):  # the reader has gone: nothing is left to write to
-                self.dropped += 1
+        while not self._closing.is_set():
+            self._come.wait()
+            self._come.clear()
+            while self._lines:
+                self._write_batch()
+            self._closing.wait(PAUSE)
+        while self._lines:
+            self._write_batch()
+
+    def _write_batch(self) -> None:
+        taken = 0
+        try:
+            while self._lines:
+                taken += 1
+                self._write(self._lines.popleft())
+            self._flush()
+        except (OSError, ValueError):  # the reader has gone: nothing is left to write to
+            self.dropped += taken
 
 
 class Bridge(logging.Handler):
@@ -126,9 +152,8 @@ def open_journal(level: str, form: str, rate: int) -> Journal:
 
     def write(line: str) -> None:
         sys.stdout.write(line + "\n")
-        sys.stdout.flush()
 
-    journal = Journal(write, level, form, rate)
+    journal = Journal(write, level, form, rate, sys.stdout.flush)
     logging.basicConfig(handlers=[Bridge(journal)], level=logging.WARNING, force=True)
     return journal
 
@@ -142,9 +167,7 @@ def describe_error(error: BaseException) -> dict[str, Field]:
 
 def _render_json(fields: dict[str, Field]) -> str:
     # ensure_ascii escapes C0, C1, ESC, U+2028 and U+2029; DEL is the one control character that it leaves
-    return json.dumps(
-        {name: _clip(value) for name, value in fields.items()}, ensure_ascii=True, separators=(",", ":")
-    ).replace("\x7f", "\\u007f")
+    return _ENCODER.encode({name: _clip(value) for name, value in fields.items()}).replace("\x7f", "\\u007f")
 
 
 def _render_text(fields: dict[str, Field]) -> str:
@@ -162,4 +185,9 @@ def _clip(value: Field) -> Field:
 
 
 def _timestamp(at: Instant) -> str:
-    return datetime.fromtimestamp(at // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{at % SECOND // 1_000_000:03}Z"
+    return f"{_write_second(at // SECOND)}.{at % SECOND // MILLISECOND:03}Z"
+
+
+@lru_cache(maxsize=16)
+def _write_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
