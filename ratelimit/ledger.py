@@ -101,7 +101,7 @@ class Ledger:
         outcomes = self.share.take(questions, now)
         if permits(questions, outcomes):
             for charge, outcome in zip(questions, outcomes, strict=True):
-                if outcome.allowed and leased(charge.quota):
+                if outcome.allowed and not charge.quota.concurrent:
                     lease = self._lease(charge)
                     lease.owed += charge.cost
                     self._touch(lease, now)
@@ -132,9 +132,9 @@ class Ledger:
                 continue
             lease.owed -= lease.sent
             lease.at = got.at
-            if lease.away and self._stay(lease, now):
-                continue
             lease.held += max(got.granted, 0)
+            if not leased(lease.quota) or (lease.away and self._stay(lease, now)):
+                continue
             left = min(got.left, lease.estimate(now)[0])  # more than was to be expected is believed at the second word
             lease.learn(self._credit(left), now + got.reset, now)
             if got.left <= 0 and got.granted < max(wish.want, 1):
@@ -153,7 +153,7 @@ class Ledger:
         return [
             Draw(lease.charge, lease.owed, -lease.held - lease.spare)
             for lease in self._leases.values()
-            if leased(lease.quota) and (lease.held or lease.owed or lease.spare)
+            if lease.held or lease.owed or lease.spare
         ]
 
     def _take_all(self, charges: Sequence[Charge], leases: Sequence[Lease], now: Instant) -> list[Outcome] | None:
@@ -288,10 +288,10 @@ class Ledger:
         return found
 
     def _wish(self, lease: Lease, now: Instant) -> Draw | None:
-        if lease.pending or not leased(lease.quota) or self._away(lease.charge):
+        if lease.pending or self._away(lease.charge) or not (leased(lease.quota) or lease.owed):
             return None
         lease.sent = lease.owed
-        if lease.away:
+        if lease.away or not leased(lease.quota):
             deficit = self.share.deficit(lease.charge, now)
             return Draw(lease.charge, min(lease.owed, deficit), 0, deficit, lease.at or NEVER)
         want = self._want(lease, now)

@@ -114,6 +114,11 @@ class MemoryStore:
     def _draw(self, wish: Draw, now: Instant) -> Drawn:
         identity, quota = identify(wish.charge), wish.charge.quota
         entry = self._states.get(identity)
+        if quota.algorithm is Algorithm.WINDOW:
+            rolled = window.record(cast("window.Window | None", entry[0] if entry else None), quota, wish.owed, now)
+            reset = window.reset(rolled, quota, now)
+            self._keep(identity, rolled, now + reset, now)
+            return Drawn(0, quota.count - window.roll(rolled, quota, now)[1], reset, now)
         before = cast("bucket.Bucket | None", entry[0] if entry else None)
         after, granted, left = bucket.draw(before, quota, wish, wish.since, now)
         self._keep(identity, after, now + bucket.whole_at(after, quota, now), now)

@@ -110,8 +110,9 @@ def _charge_fields(charge: Charge) -> str:
 
 
 def _draw_fields(draw: Draw) -> str:
-    count, period, burst = _numbers(draw.charge.quota)
-    return f"{count} {period} {burst} {draw.owed} {draw.want} {draw.deficit} {draw.since // MICROSECOND}"
+    quota = draw.charge.quota
+    count, period, burst = _numbers(quota)
+    return f"{_kind(quota)} {count} {period} {burst} {draw.owed} {draw.want} {draw.deficit} {draw.since // MICROSECOND}"
 
 
 def _outcome(numbers: Sequence[int]) -> Outcome:

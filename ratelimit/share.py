@@ -60,9 +60,13 @@ class Share:
         self._store.put_back([self._reduce(charge) for charge in charges], now)
 
     def deficit(self, charge: Charge, now: Instant) -> int:
-        """Tell how many tokens the part of a bucket lacks to be full; rounded up, so that the parts make a whole."""
+        """Tell how much the part of a limit lacks to be whole; rounded up, so that the parts make a whole."""
+        reduced = self._reduce(charge)
+        left = self._store.look(reduced, now).remaining
+        if charge.quota.algorithm is Algorithm.WINDOW:
+            return reduced.quota.count - left
         top, bottom = self.part
-        return -(-charge.quota.burst * top // bottom) - self._store.look(self._reduce(charge), now).remaining
+        return -(-charge.quota.burst * top // bottom) - left
 
     def _reduce(self, charge: Charge) -> Charge:
         return replace(charge, quota=reduce(charge.quota, self.part))

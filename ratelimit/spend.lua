@@ -3,7 +3,7 @@
 -- KEYS: the counters of all groups, in order. ARGV: the time in microseconds ("" reads the server's clock), then for
 -- each group "verb size" and for each of its counters one string of fields:
 --   spend, look, refund: "kind count period burst cost enforced", and for a place the holder as a string of its own
---   draw:                 "count period burst owed want deficit since"
+--   draw:                 "kind count period burst owed want deficit since"
 -- Answers one string of numbers: the time, then four for each counter of spend and look (allowed, remaining, retry,
 -- reset), three for draw (granted, left, reset), none for refund. One string is read far faster than a list.
 
@@ -89,11 +89,12 @@ end
 function verbs.draw(size)
   for _ = 1, size do
     local key, fields = take_key(), string.gmatch(take(), '%S+')
+    local meter = meters[fields()]
     local quota = {count = tonumber(fields()), period = tonumber(fields()), burst = tonumber(fields())}
     local wish = {owed = tonumber(fields()), want = tonumber(fields()), deficit = tonumber(fields())}
     wish.since = tonumber(fields())
-    local state, outcome = bucket.draw(bucket.load(key), quota, wish, now)
-    bucket.save(key, state, quota, now)
+    local state, outcome = meter.draw(meter.load(key, now), quota, wish, now)
+    meter.save(key, state, quota, now)
     answer(outcome)
   end
 end

@@ -26,7 +26,7 @@ class Draw:
     `owed` tokens were let through on credit and are charged whatever the bucket holds. `want` more are asked for, all
     or in part; a negative `want` gives tokens back. `deficit` is charged instead of a smaller `owed` where the store
     has forgotten the bucket since the store's tick `since` (it restarted empty, for instance): what this instance's
-    share of the bucket lacked.
+    share of the bucket lacked. Of a window only `owed` counts: it is recorded, and nothing is granted.
     """
 
     charge: Charge

@@ -46,6 +46,17 @@ local function window_reset(state, quota, now)
   return newest and newest[1] + quota.period - now or 0
 end
 
+local function window_record(state, quota, cost, now)
+  local entries = state.entries
+  if cost <= 0 then return end
+  if #entries > 0 and (now - state.first) * GRAINS < quota.period then
+    entries[#entries] = {now, entries[#entries][2] + cost}
+  else
+    state.first = now
+    table.insert(entries, {now, cost})
+  end
+end
+
 function window.spend(state, quota, now)
   local rolled, used = window.roll(state, quota, now)
   local room, cost = math.max(quota.count - used, 0), quota.cost
@@ -55,16 +66,15 @@ function window.spend(state, quota, now)
     local ahead = newest and newest[1] > now
     return ahead and rolled or state, ahead, {0, room, retry, window_reset(rolled, quota, now)}
   end
-  if cost > 0 then
-    local entries = rolled.entries
-    if #entries > 0 and (now - rolled.first) * GRAINS < quota.period then
-      entries[#entries] = {now, entries[#entries][2] + cost}
-    else
-      rolled.first = now
-      table.insert(entries, {now, cost})
-    end
-  end
+  window_record(rolled, quota, cost, now)
   return rolled, false, {1, room - cost, 0, window_reset(rolled, quota, now)}
+end
+
+-- Nothing is granted ahead of a window: the draw only records what was owed
+function window.draw(state, quota, wish, now)
+  local rolled, used = window.roll(state, quota, now)
+  window_record(rolled, quota, wish.owed, now)
+  return rolled, {0, quota.count - used - wish.owed, window_reset(rolled, quota, now)}
 end
 
 function window.refund(state, quota, now)

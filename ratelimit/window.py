@@ -63,6 +63,12 @@ def refund(window: Window, quota: Quota, cost: int, now: int) -> Window:
     return Window(rolled.first, tuple(entries))
 
 
+def record(window: Window | None, quota: Quota, spent: int, now: int) -> Window:
+    """Add what was spent elsewhere, whatever the window holds."""
+    rolled, _ = roll(window, quota, now)
+    return _record(rolled, quota, spent, now) if spent else rolled
+
+
 def reset(window: Window, quota: Quota, now: int) -> int:
     """Ticks until nothing is left in the window."""
     return window.entries[-1][0] + quota.period - now if window.entries else 0

@@ -205,6 +205,22 @@ def test_what_the_share_spent_is_charged_when_the_store_is_back():
     assert instance.left(charge) == 39
 
 
+def test_what_was_let_through_of_a_window_meanwhile_counts_when_the_store_is_back():
+    """No second count within one period, and no more than one period's worth however long the outage was."""
+    instance = Instance()
+    charge = charge_of(window_of(10))
+    instance.cut = True
+    for _ in range(30):
+        instance.now += 5 * SECOND
+        instance.decide(charge)
+    instance.cut = False
+    instance.draw()
+
+    assert instance.left(charge) == 0
+    instance.now += MINUTE
+    assert instance.left(charge) == 10
+
+
 def test_a_store_that_came_back_empty_is_told_what_was_spent_before_it_left():
     """A restart without data must not give everybody a full bucket again."""
     instance = Instance()

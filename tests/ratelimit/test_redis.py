@@ -85,7 +85,7 @@ def test_draws_in_lua_equal_draws_in_python(single, bucket_of_many, steps):
         wish = Draw(charge_of(quota), owed, want, deficit)
         since = now - 1 if owed % 2 else 2**52
         state, granted, left = bucket.draw(state, quota, wish, since, now)
-        fields = f"{quota.count} {quota.period} {quota.burst} {owed} {want} {deficit} {since}"
+        fields = f"b {quota.count} {quota.period} {quota.burst} {owed} {want} {deficit} {since}"
         expected = [granted, left, min(bucket.until(state, quota, quota.burst, now), 2**52)]
         assert run(client, "draw", fields, now) == expected
 

@@ -247,6 +247,17 @@ async def test_a_bucket_that_the_store_forgot_is_charged_what_the_share_lacked(s
     assert (known.left, forgotten.left) == (8, 2)
 
 
+async def test_what_a_window_is_owed_is_recorded_whatever_it_holds(store):
+    charge = charge_of(window_of(10))
+    await store.spend(charge_of(charge.quota, cost=8))
+    drawn = await store.draw(charge, owed=5, want=3)
+
+    assert (drawn.granted, drawn.left, drawn.reset) == (0, -3, MINUTE)
+    assert not await store.allowed(charge)
+    store.now += MINUTE
+    assert await store.left(charge) == 10
+
+
 async def test_peeking_counts_nothing(store):
     charge = charge_of(bucket_of(2, HOUR))
     await store.spend(charge)
