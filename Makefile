@@ -31,8 +31,13 @@ test: setup ## everything: unit, property, Redis, end to end through real Envoy
 	@deploy/test.sh
 
 .PHONY: drills
-drills: setup ## the long drills at full length: a noisy neighbour for 30 s, failures under load
-	WARDGATE_DRILL=full $(PY) -m pytest -q tests/e2e/test_neighbour.py tests/e2e/test_failure.py tests/e2e/test_store.py
+drills: setup ## the long drills at full length: a noisy neighbour, failures under load, credentials; writes drills.json
+	WARDGATE_DRILL=full $(PY) -m pytest -q tests/e2e/test_neighbour.py tests/e2e/test_failure.py tests/e2e/test_store.py \
+	  tests/e2e/test_credentials.py
+
+.PHONY: fuzz
+fuzz: setup ## spoil a million requests, tokens and certificates; writes build/figures/fuzz.json
+	@$(PY) -m tests.fuzz $(or $(COUNT),1000000)
 
 .PHONY: up
 up: ## the same gateway in containers: up, healthy, and the tour through it
