@@ -42,6 +42,9 @@ FIELDS = "envoy.filters.http.lua"
 BUFFER = "envoy.filters.http.buffer"
 LABEL = "wardgate.route"
 
+# All that the sidecar reads of the header fields: where a credential can be, of any kind, and what names a request.
+# The rest would be copied into every question and answer nothing. Repeated fields arrive as often as they came.
+_READ = ("authorization", "x-api-key", "dpop", "host", "x-request-id")
 # What ext_proc is told beside the headers: the route's name is its wardgate id.
 _ATTRIBUTES = ["xds.route_name", "request.id"]
 
@@ -124,6 +127,7 @@ def _authority(document: Document) -> ext_authz.ExtAuthz:
         include_peer_certificate=True,
         include_tls_session=True,
         encode_raw_headers=True,
+        allowed_headers=matcher.ListStringMatcher(patterns=[matcher.StringMatcher(exact=name) for name in _READ]),
         stat_prefix=SIDECAR,
     )
 

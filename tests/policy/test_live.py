@@ -128,6 +128,19 @@ def test_forged_identity_reaches_neither_the_sidecar_nor_the_backend(world):
     assert metadata["x-verified-caller-context"] == "signed"
 
 
+def test_sidecar_is_told_of_the_fields_that_it_reads_as_often_as_they_came_and_of_no_other(world):
+    """H-06: two credentials are two lines, so that they can be refused; what nobody reads is not carried about."""
+    sent = [("authorization", "Bearer a"), ("x-api-key", "k"), ("x-api-key", "l"), ("DPoP", "p")]
+    ordinary = [("traceparent", "00-1-2-3"), ("accept-language", "de"), ("cookie", "session=1")]
+    assert world.curl("/v3/accounts", *(word for one in sent + ordinary for word in ("-H", ": ".join(one))))[0] == 200
+
+    seen = world.sidecar.checks[-1].attributes.request.http
+    lines = [(line.key, line.raw_value.decode()) for line in seen.header_map.headers]
+    assert [line for line in lines if line[0] != "x-request-id"] == [(name.lower(), value) for name, value in sent]
+    assert [name for name, _ in lines].count("x-request-id") == 1
+    assert (seen.method, seen.path, seen.host, seen.scheme) == ("GET", "/v3/accounts", seen.host, "https")
+
+
 def test_query_with_a_credential_is_not_copied_into_a_header(world):
     """H-08: what the sidecar takes out of the path has left it before the transcoder copies it."""
 
