@@ -23,6 +23,8 @@ PATIENCE = 20.0
 GLANCE = 0.5
 """Seconds for a worker to answer a question about itself; one that needs longer is not well."""
 REPORT_INTERVAL = 1.0
+NOTICED = 2.0
+"""Seconds for Envoy's health checks to see that a successor serves, before the next worker goes."""
 
 
 class WorkersDying(Exception):
@@ -128,6 +130,7 @@ class Supervisor:
             with contextlib.suppress(LinkClosed, TimeoutError):
                 await seat.link.ask("stop")
             await seat.begun.wait()  # the seat's own task notices the end and brings the successor
+            await asyncio.sleep(NOTICED)
 
     async def close(self) -> None:
         """Drain all workers at once; what is not gone when drain and grace are over is killed."""

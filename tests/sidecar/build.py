@@ -76,21 +76,25 @@ GATEWAY = """\
 gateway: small
 sidecar: {{address: "unix:{socket}"}}
 planes:
-  public: {{listen: "127.0.0.1:8080", credentials: [none], anonymous_tier: guests}}
+  public: {{listen: "127.0.0.1:{listen}", credentials: [none], anonymous_tier: guests}}
 tiers:
   guests: {{limits: {{guests: {{rate: {rate}, per: [address]}}}}}}
 upstreams:
-  web: {{endpoints: ["127.0.0.1:9000"]}}
+  web: {{endpoints: ["127.0.0.1:{upstream}"]}}
 routes:
 {routes}
 """
 ROUTE = "  - {{id: {id}, plane: public, match: {{path: /{id}, methods: [GET]}}, upstream: web}}"
 
 
-def gateway(folder, *, routes=("home",), rate="60/min", tail=""):
+def gateway(folder, *, routes=("home",), rate="60/min", tail="", listen=8080, upstream=9000):
     """Write a small gateway document into a folder, in one rename; give its path."""
     text = GATEWAY.format(
-        socket=folder / "w.sock", rate=rate, routes="\n".join(ROUTE.format(id=route) for route in routes)
+        socket=folder / "w.sock",
+        rate=rate,
+        routes="\n".join(ROUTE.format(id=route) for route in routes),
+        listen=listen,
+        upstream=upstream,
     )
     path, fresh = folder / "gateway.yaml", folder / ".gateway.yaml"
     fresh.write_text(text + tail)
