@@ -58,6 +58,7 @@ async def play(settings, servers, break_it, mend_it, away, warm=2.0, after=3.0):
         async with Load(settings) as load:
             await asyncio.sleep(warm)
             baseline = load.baseline = load.felt.slowest
+            load.felt.stalls = 0
             broken = time.monotonic()
             break_it()
             await asyncio.sleep(away)
