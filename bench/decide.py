@@ -2,8 +2,8 @@
 
 Hot: the token and the certificate are known, the limiter answers from memory, the context of this second is minted.
 Signed: the same with a context for each request. Cold: a token that nobody has seen, on a route without a context, so
-that token work is compared with token work (a context costs `sign_us` on top). Microseconds, the fastest of
-25 rounds; beside them one Ed25519 verification and one PyJWT decode on the same machine, to be read as ratios.
+that token work is compared with token work (a context costs `sign_us` on top). Microseconds, the fastest of many
+short rounds; beside them one Ed25519 verification and one PyJWT decode on the same machine, to be read as ratios.
 """
 
 import time
@@ -66,16 +66,18 @@ def measure() -> dict[str, float]:
     return figures
 
 
-def interleave(calls: dict[str, Call], rounds: int = 25, number: int = 200) -> dict[str, float]:
+def interleave(calls: dict[str, Call], rounds: int = 200, number: int = 20) -> dict[str, float]:
     """The fastest round's microseconds a call: what disturbs a round only ever makes it slower.
 
-    Every round runs all of them, so that what is compared met the same machine.
+    Every round runs all of them, so that what is compared met the same machine; rounds are short enough to fit between
+    two disturbances.
     """
     fastest = dict.fromkeys(calls, float("inf"))
     for call in calls.values():
         call()
     for _ in range(rounds):
         for name, call in calls.items():
+            call()  # what was measured before has emptied the caches
             started = time.perf_counter_ns()
             for _ in range(number):
                 call()
