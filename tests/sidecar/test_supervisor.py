@@ -33,7 +33,7 @@ def spawning(code):
         with theirs:
             number = theirs.fileno()
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-S", "-c", code, str(number), pass_fds=[number], stderr=asyncio.subprocess.DEVNULL
+                sys.executable, "-c", code, str(number), pass_fds=[number], stderr=asyncio.subprocess.DEVNULL
             )
         return process, ours
 
