@@ -28,6 +28,7 @@ _LETTERS = bytes.maketrans(b"-_+/=", b"+/!!!")
 _PADDING = (b"", None, b"==", b"=")
 # The last letter must leave the bits that encode nothing at zero (RFC 4648 section 3.5), or tokens are malleable.
 _LAST = (None, None, frozenset(b"AQgw"), frozenset(b"AEIMQUYcgkosw048"))
+_SPACE = " \t\n\r"  # RFC 8259 section 2
 _EMBEDDED = frozenset(("jwk", "jku", "x5u", "x5c"))
 _REMOTE = _EMBEDDED - {"jwk"}
 _CRITICAL = frozenset(("crit", "b64"))
@@ -74,8 +75,10 @@ def read_object(raw: bytes) -> dict[str, object]:
     DEPTH_LIMIT, NaN, infinities (1e400 as well), lone surrogates, a byte order mark.
     """
     try:
-        text = raw.decode()
-        value = _DECODER.decode(text)
+        text = raw.decode().strip(_SPACE)
+        value, end = _DECODER.raw_decode(text)
+        if end != len(text):
+            raise Malformed("something behind the value")
         if text.count("{") + text.count("[") > DEPTH_LIMIT and _nesting(value) > DEPTH_LIMIT:
             raise Malformed("nested too deeply")
         if "\\u" in text:
