@@ -41,13 +41,14 @@ class Options:
 class RateLimitService:
     """Answers for one set of rules; `rules` and `limiter` are each swapped as one attribute on reload.
 
+    Without rules (None: they are still to come) no question is answered: to know none would be to let all pass.
     `clock` reads nanoseconds since the epoch. `record` is called once for each answer, with the question and the time
     at which it came in. `tally` counts the hits on each rule, `errors` the calls that had no answer.
     """
 
     def __init__(
         self,
-        rules: Rules,
+        rules: Rules | None,
         limiter: Counter,
         clock: Callable[[], Instant],
         record: Callable[[Question, Answer, Instant], None] = lambda _question, _answer, _received: None,
@@ -69,9 +70,13 @@ class RateLimitService:
         """
         now = self._clock()
         options = self.options
+        rules = self.rules
+        if rules is None:
+            self.errors["unavailable"] += 1
+            raise RpcError(UNAVAILABLE, "no rules yet")
         try:
             question = read_question(data)
-            lines = plan_lines(self.rules, question, all_soft=options.all_soft)
+            lines = plan_lines(rules, question, all_soft=options.all_soft)
         except QuestionInvalid as invalid:
             self.errors["invalid"] += 1
             raise RpcError(UNKNOWN, str(invalid)) from invalid

@@ -82,7 +82,11 @@ class Sidecar:
             self._sources.part(former.close)
 
     async def run_rates(self, rates: Rates) -> None:
-        """Run the rate limit service as the command line says, before anything is asked. Raises ValueError."""
+        """Run the rate limit service as the command line says, before anything is asked. Raises ValueError.
+
+        Until `apply_rules` its questions have no answer.
+        """
+        self._rates.rules = None
         self._rates.options = rates.options
         self._limiter = self._rates.limiter = await self._open_limiter(rates.store)
         self._store = rates.store
@@ -133,6 +137,8 @@ class Sidecar:
     async def explain_rates(self, question: RateQuestion) -> dict[str, object]:
         """Say which rules a question to the rate limit service meets and what is left of them. Raises ValueError."""
         rates = self._rates
+        if rates.rules is None:
+            raise ValueError("no rules yet")
         return await explain_rates(rates.rules, self._limiter, question, self._clock(), all_soft=rates.options.all_soft)
 
     async def close(self) -> None:

@@ -49,11 +49,10 @@ class Rates:
 def read_rates(options: Namespace, environment: Mapping[str, str]) -> Rates | None:
     """Read the command line's `--ratelimit-...` and `--store...`; None without a folder. Raises CommandFailed."""
     if options.ratelimit_config is None:
-        if stray := [
-            name for name, value in vars(options).items() if name.startswith(("ratelimit_", "store")) and value
-        ]:
-            raise CommandFailed(f"--{stray[0].replace('_', '-')} needs --ratelimit-config")
+        _refuse_strays(options, ("ratelimit_", "store"), "--ratelimit-config")
         return None
+    if not options.store:
+        _refuse_strays(options, ("store_",), "--store")
     switched = {name: _read_switch(options, name, environment) for name in SWITCHES}
     return Rates(
         options.ratelimit_config,
@@ -89,6 +88,12 @@ def read_families(text: str | None) -> tuple[str, ...]:
         known = ", ".join((*FAMILIES, "none"))
         raise CommandFailed(f"--ratelimit-headers: unknown {min(unknown)!r}; expected {known}")
     return families
+
+
+def _refuse_strays(options: Namespace, prefixes: tuple[str, ...], needed: str) -> None:
+    for name, value in vars(options).items():
+        if name.startswith(prefixes) and value:
+            raise CommandFailed(f"--{name.replace('_', '-')} needs {needed}")
 
 
 def _read_switch(options: Namespace, name: str, environment: Mapping[str, str]) -> bool:

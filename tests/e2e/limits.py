@@ -1,5 +1,8 @@
 """The Envoy configuration of the rate limit tests: one route for each way in which the filter can ask."""
 
+from collections.abc import Mapping
+from pathlib import Path
+
 TYPE = "type.googleapis.com/envoy"
 FILTERS = f"{TYPE}.extensions.filters.http"
 RATELIMIT = "envoy.filters.http.ratelimit"
@@ -231,3 +234,22 @@ def routes() -> list[dict]:
         }
         for path, limits in ROUTES.items()
     ]
+
+
+def example_config(examples: Path, ports: Mapping[str, int]) -> str:
+    """The reference's own Envoy configuration; addresses and the filter's time-out are ours."""
+    config = (examples / "envoy" / "proxy.yaml").read_text()
+    for ours, theirs in {
+        "address: 127.0.0.1\n": "address: 0.0.0.0\n",
+        "address: 127.0.0.1 \n": "address: ratelimit\n",
+        "address: 127.0.0.1  \n": "address: envoy-mock\n",
+        f"port_value: {ports['limits']}\n": "port_value: 8081\n",
+        f"port_value: {ports['one']}\n": "port_value: 9999\n",
+        f"port_value: {ports['two']}\n": "port_value: 10001\n",
+        "port_value: 0\n": "port_value: 8888\n",
+        "port_value: 0 \n": "port_value: 8001\n",
+        "domain: rl\n                      timeout: 10s\n": "domain: rl\n",
+    }.items():
+        assert theirs in config
+        config = config.replace(theirs, ours)
+    return config

@@ -8,7 +8,7 @@ import pytest
 
 from ratelimit.imported import load_rules
 from tests.e2e.limited import Backstage, Proxy, proxy, stage
-from tests.e2e.limits import RULES, bootstrap
+from tests.e2e.limits import RULES, bootstrap, example_config
 from tests.ratelimit.asking import rules
 
 pytestmark = pytest.mark.e2e
@@ -229,20 +229,7 @@ def example():
 
 @pytest.fixture(scope="module")
 def example_envoy(example: Backstage, tmp_path_factory):
-    config = (EXAMPLES / "envoy" / "proxy.yaml").read_text()
-    for ours, theirs in {
-        "address: 127.0.0.1\n": "address: 0.0.0.0\n",
-        "address: 127.0.0.1 \n": "address: ratelimit\n",
-        "address: 127.0.0.1  \n": "address: envoy-mock\n",
-        f"port_value: {example.ports['limits']}\n": "port_value: 8081\n",
-        f"port_value: {example.ports['one']}\n": "port_value: 9999\n",
-        f"port_value: {example.ports['two']}\n": "port_value: 10001\n",
-        "port_value: 0\n": "port_value: 8888\n",
-        "port_value: 0 \n": "port_value: 8001\n",
-        "domain: rl\n                      timeout: 10s\n": "domain: rl\n",
-    }.items():
-        assert theirs in config
-        config = config.replace(theirs, ours)
+    config = example_config(EXAMPLES, example.ports)
     folder = tmp_path_factory.mktemp("example")
     with proxy(config, folder, "--service-node", "proxy", "--service-cluster", "proxy") as running:
         yield running

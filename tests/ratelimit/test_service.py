@@ -276,6 +276,16 @@ async def test_rules_are_swapped_as_one_attribute_and_counters_stay():
     assert await asked.codes(3, "basic", [("ten", "x")]) == [OK, OK, OVER]
 
 
+async def test_before_there_are_rules_no_question_is_answered():
+    """To know no rule would be to let everything pass, and Envoy's failure_mode_deny would have no say in it."""
+    asked = Asked(None)
+    with pytest.raises(RpcError) as refused:
+        await asked.ask("basic", [("ten", "x")])
+    assert (refused.value.code, asked.service.errors["unavailable"]) == (UNAVAILABLE, 1)
+    asked.service.rules = BASIC
+    assert (await asked.ask("basic", [("ten", "x")])).overall_code == OK
+
+
 async def test_each_answer_is_recorded_with_its_question_and_its_time():
     asked = Asked(BASIC)
     await asked.ask("basic", [("ten", "x")])
