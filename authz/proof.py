@@ -142,6 +142,9 @@ def _fits_demand(members: dict[str, object], demand: Demand, now: Instant) -> bo
         return False
     if members.get("ath") != hash_token(demand.token) or not isinstance(uri, str):
         return False
+    if not demand.path.startswith("/"):
+        # Anything else would become a part of the authority that it is put behind.
+        return False
     try:
         return normalise_uri(uri) == normalise_uri(demand.origin + demand.path.partition("?")[0])
     except ValueError:

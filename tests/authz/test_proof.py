@@ -1,5 +1,6 @@
 """DPoP: a proof is for one request, one token and one key, and for one use."""
 
+import dataclasses
 import json
 from base64 import urlsafe_b64encode
 
@@ -215,3 +216,9 @@ def test_rfc_vector_for_ath():
 def test_no_text_raises_or_passes(text):
     """Garbage is an invalid proof."""
     assert judge(text) is Reason.PROOF_INVALID
+
+
+@pytest.mark.parametrize("path", [":/v1/accounts", "@api.example/v1/accounts", "*", ""])
+def test_request_path_never_becomes_a_part_of_the_authority(path):
+    """`https://api.example:/v1/accounts` is the same URI with a port left empty; the request was for another path."""
+    assert judge(prove(), dataclasses.replace(DEMAND, path=path)) is Reason.PROOF_INVALID
