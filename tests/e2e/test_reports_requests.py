@@ -5,7 +5,7 @@ import pytest
 from demo.cases import ALPHA
 from demo.row import Expect, complaints, describe
 from demo.settings import EDGE_NAME
-from demo.world import Ask
+from demo.world import Ask, Token
 
 ACCOUNT = "/v3/accounts/current"
 
@@ -59,6 +59,29 @@ async def test_a_request_id_of_the_client_harms_no_document(world, value):
     """P-08: whatever it holds, the refusal is one well-formed document with an id."""
     reply = await world.ask(ask(("X-Request-Id", value), token=None))
     assert complaints(reply, Expect(401, "credential-missing")) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v3/accounts/",
+        "/v3//accounts",
+        "/v3/accounts%20",
+        "/V3/accounts",
+        "/v3/accounts/current/",
+        "/v3/accounts/current%09",
+        "/v3/accounts;x",
+        "/v3/accounts/?x",
+        "/v3/accounts/.",
+        "/v3/accounts/current/transactions/",
+    ],
+)
+@pytest.mark.parametrize("token", [None, Token("fintech-alpha", "payments")], ids=["no token", "another scope"])
+async def test_a_changed_spelling_of_a_guarded_path_opens_nothing(world, path, token):
+    """H-05: it is the guarded route, or no route at all."""
+    reply = await world.ask(Ask("GET", path, token))
+    assert reply.status in {400, 401, 403, 404}, describe(reply)
+    assert complaints(reply, Expect(reply.status)) == []
 
 
 async def test_nothing_of_all_this_broke_anything(demo, world):
