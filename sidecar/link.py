@@ -11,6 +11,10 @@ Handler = Callable[[str, Any], Awaitable[Any]]
 """Takes the kind of a message and its value, gives the answer."""
 
 
+LARGE = 32 * 1024
+"""Bytes from which a message, a whole policy, is read beside the decisions: it takes as long as many of them."""
+
+
 class LinkClosed(Exception):
     """The other side has gone."""
 
@@ -42,7 +46,7 @@ class Link:
         try:
             while True:
                 size = int.from_bytes(await reader.readexactly(4), "big")
-                kind, number, value = pickle.loads(await reader.readexactly(size))  # noqa: S301 - our own other half
+                kind, number, value = await _read(await reader.readexactly(size))
                 if kind == "answer":
                     self._settle(number, value)
                 else:
@@ -95,3 +99,9 @@ class Link:
             raise LinkClosed
         data = pickle.dumps((kind, number, value))
         self._writer.write(len(data).to_bytes(4, "big") + data)
+
+
+async def _read(data: bytes) -> tuple[str, int, Any]:
+    read = await asyncio.to_thread(pickle.loads, data) if len(data) > LARGE else pickle.loads(data)  # noqa: S301 - ours
+    kind, number, value = read
+    return kind, number, value

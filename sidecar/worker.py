@@ -12,6 +12,7 @@ from sidecar import clock
 from sidecar.build import LIMITING, SERVICES, Sidecar
 from sidecar.corn import H2cornServer
 from sidecar.explain import RateQuestion
+from sidecar.garbage import settle_garbage
 from sidecar.grpcio import GrpcioServer
 from sidecar.health import Health
 from sidecar.keys import KeysUnusable, RingFile
@@ -74,6 +75,8 @@ class Worker:
             await self._sidecar.apply(snapshot)
         except (ValueError, KeyError, KeysUnusable) as error:
             return f"the policy cannot be used: {type(error).__name__}: {error}"
+        if not self._health.serving:
+            settle_garbage()
         self._health.serve(SERVICES)
         self._journal.event(
             "info",
