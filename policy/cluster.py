@@ -24,20 +24,49 @@ _BALANCING = {
 # every 10 s (GOAWAY too_many_pings) are served by an interval well above it.
 _KEEPALIVE = core.KeepaliveSettings(interval=span(30 * SECOND), timeout=span(5 * SECOND))
 
+# Where there are several sidecars to choose from, one that drains says so before it stops taking calls, and one that is
+# gone is left alone after its first refused connection. A single one is asked whatever it says: there is no other.
+_WORKER_HEALTH = core.HealthCheck(
+    timeout=span(SECOND),
+    interval=span(SECOND // 4),
+    no_traffic_interval=span(SECOND // 4),
+    unhealthy_interval=span(SECOND // 4),
+    unhealthy_threshold=1,
+    healthy_threshold=1,
+    grpc_health_check=core.HealthCheckGrpcHealthCheck(),
+)
+_WORKER_OUTLIERS = cluster.OutlierDetection(
+    split_external_local_origin_errors=True,
+    consecutive_local_origin_failure=1,
+    enforcing_consecutive_local_origin_failure=100,
+    enforcing_consecutive_5xx=0,
+    enforcing_success_rate=0,
+    enforcing_local_origin_success_rate=0,
+    interval=span(SECOND // 4),
+    base_ejection_time=span(SECOND // 2),
+    max_ejection_time=span(5 * SECOND),
+    max_ejection_percent=100,
+)
+
 
 def sidecar_cluster(document: Document) -> cluster.Cluster:
     """Write the cluster of wardgate itself, which may never have less room than the upstreams together."""
     breakers = [upstream.breaker for upstream in document.upstreams.values()]
     room = max(16_384, sum(breaker.requests for breaker in breakers))
     breaker = Breaker.model_construct(connections=4096, pending=room, requests=room, retries=1)
-    return _cluster(
+    places = document.sockets()
+    built = _cluster(
         SIDECAR,
-        document.sockets(),
+        places,
         breaker,
         connect_timeout=SECOND // 4,
         idle_timeout=3600 * SECOND,
         http2=True,
     )
+    if len(places) > 1 or not places[0].numeric:
+        built.health_checks = [_WORKER_HEALTH]
+        built.outlier_detection = _WORKER_OUTLIERS
+    return built
 
 
 def upstream_cluster(name: str, upstream: Upstream, document: Document) -> cluster.Cluster:

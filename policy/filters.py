@@ -36,6 +36,7 @@ from policy.typed import grpc, pack, regex, span, struct
 CORS = "envoy.filters.http.cors"
 AUTHORITY = "envoy.filters.http.ext_authz"
 PROCESSOR = "envoy.filters.http.ext_proc"
+PLACES = "wardgate.places"
 TRANSCODER = "envoy.filters.http.grpc_json_transcoder"
 ADMISSION = "envoy.filters.http.rbac"
 FIELDS = "envoy.filters.http.lua"
@@ -58,6 +59,8 @@ def http_filters(document: Document) -> list[hcm.HttpFilter]:
             name=ADMISSION, typed_config=pack(rbac_filter.Rbac(rules=_admission(document.limits.url, limit)))
         ),
         hcm.HttpFilter(name=AUTHORITY, typed_config=pack(_authority(document))),
+        # Next to ext_authz: what is refused between the two would hold its place until that expires.
+        hcm.HttpFilter(name=PLACES, typed_config=pack(_places(document)), disabled=True),
         hcm.HttpFilter(name=BUFFER, typed_config=pack(buffer.Buffer(max_request_bytes=limit))),
         hcm.HttpFilter(name=FIELDS, typed_config=pack(_fields()), disabled=True),
         hcm.HttpFilter(name=PROCESSOR, typed_config=pack(_processor(document)), disabled=True),
@@ -73,6 +76,10 @@ def route_filters(route: Route, document: Document) -> dict[str, Packed]:
     settings = {AUTHORITY: label(route.id)}
     if route.stream or route.body is not None:
         settings |= _body_limit(None if route.stream else route.body, document.limits.url)
+    if _takes_places(route, document):
+        settings[PLACES] = pack(
+            ext_proc.ExtProcPerRoute(overrides=ext_proc.ExtProcOverrides(processing_mode=_open_mode()))
+        )
     if route.responses is not None:
         settings[PROCESSOR] = pack(
             ext_proc.ExtProcPerRoute(overrides=ext_proc.ExtProcOverrides(processing_mode=_mode()))
@@ -156,6 +163,46 @@ def _mode() -> ext_proc.ProcessingMode:
         response_body_mode=body.NONE,
         request_trailer_mode=header.SKIP,
         response_trailer_mode=header.SKIP,
+    )
+
+
+def _takes_places(route: Route, document: Document) -> bool:
+    """Tell whether somebody meets a limit of places on a route: its own, that of a tier, or that of an override."""
+    if any(limit.rate.concurrent for limit in route.limits.values()):
+        return True
+    tiers = (limit.rate for tier in document.tiers.values() for limit in tier.limits.values())
+    overrides = (override.rate for consumer in document.consumers.values() for override in consumer.overrides)
+    return any(rate.concurrent for rate in (*(tiers if route.tier_limits else ()), *overrides))
+
+
+def _places(document: Document) -> ext_proc.ExternalProcessor:
+    """Keep a stream to wardgate open for as long as an exchange lasts, so that its places are freed when it ends.
+
+    Where that stream fails, the exchange goes on: its places expire by themselves.
+    """
+    told = ext_proc.MetadataOptionsMetadataNamespaces(untyped=[AUTHORITY])
+    return ext_proc.ExternalProcessor(
+        grpc_service=core.GrpcService(envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=SIDECAR)),
+        failure_mode_allow=True,
+        processing_mode=_open_mode(),
+        message_timeout=span(document.sidecar.process_timeout),
+        max_message_timeout=span(document.sidecar.process_timeout),
+        metadata_options=ext_proc.MetadataOptions(forwarding_namespaces=told),
+        route_cache_action=ext_proc.ExternalProcessorRouteCacheAction.RETAIN,
+        stat_prefix=PLACES,
+    )
+
+
+def _open_mode() -> ext_proc.ProcessingMode:
+    """Ask for the request's headers, and for trailers: as long as those may come Envoy keeps the stream open."""
+    header, body = ext_proc.ProcessingModeHeaderSendMode, ext_proc.ProcessingModeBodySendMode
+    return ext_proc.ProcessingMode(
+        request_header_mode=header.SEND,
+        response_header_mode=header.SKIP,
+        request_body_mode=body.NONE,
+        response_body_mode=body.NONE,
+        request_trailer_mode=header.SKIP,
+        response_trailer_mode=header.SEND,
     )
 
 

@@ -2,6 +2,7 @@
 
 import posixpath
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -146,10 +147,13 @@ class Document(Shape):
         return self._contents[name]
 
     def sockets(self) -> tuple[Address, ...]:
-        """Give the sidecar's addresses, one per worker; a relative Unix socket is relative to the document too."""
+        """Give the sidecar's addresses, one per worker: `.0`, `.1` behind a Unix socket, ports from the named one on.
+
+        A relative Unix socket is relative to the document. A host name stands for as many sidecars as it resolves to.
+        """
         address, workers = self.sidecar.address, self.sidecar.workers
         if not address.path:
-            return (address,)
+            return tuple(replace(address, port=address.port + index) for index in range(workers))
         path = self.file(address.path)
         return tuple(Address("", 0, path if workers == 1 else f"{path}.{index}") for index in range(workers))
 

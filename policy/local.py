@@ -27,6 +27,7 @@ _MAPPERS: tuple[tuple[str, Reason], ...] = (
     (f"{_DETAILS}.contains('url-too-long')", Reason.URL_TOO_LONG),
     (f"{_DETAILS}.contains('host-malformed')", Reason.REQUEST_MALFORMED),
     (f"{_DETAILS}.contains('body-too-large')", Reason.REQUEST_TOO_LARGE),
+    (f"{_DETAILS}.contains('response_buffer_size_limit')", Reason.UPSTREAM_INVALID),
     (f"{_DETAILS}.contains('overload')", Reason.OVERLOADED),
     (f"{_DETAILS} == 'upstream_max_stream_duration_reached'", Reason.UPSTREAM_TIMEOUT),
     ("response.code == 504", Reason.UPSTREAM_TIMEOUT),
