@@ -28,6 +28,8 @@ BLOCK_MS = 1_000
 """How long one read waits for news. Also the longest time between two acknowledgements."""
 ALIVE = 10 * SECOND
 """A sidecar that has not acknowledged for this long is not counted in the coverage."""
+GONE = 3_600 * SECOND
+"""A sidecar that has not acknowledged for this long is struck off."""
 RETRY_S = 0.5
 
 _FIRST = "0-0"
@@ -35,6 +37,11 @@ _FIRST = "0-0"
 _PUBLISH = """
 if ARGV[1] == 'add' then redis.call('HSET', KEYS[2], ARGV[2], ARGV[3]) else redis.call('HDEL', KEYS[2], ARGV[2]) end
 return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[4], '*', 'op', ARGV[1], 'entry', ARGV[3])
+"""
+# Strikes an expired entry off the list, unless it was written anew meanwhile.
+_FORGET = """
+if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] then return redis.call('HDEL', KEYS[1], ARGV[1]) end
+return 0
 """
 _ACKNOWLEDGE = """
 local now = redis.call('TIME')
@@ -158,10 +165,12 @@ class RevocationFeed:
         held = self._denylist.version
         reaches = held and (not oldest or parse_version(_text(oldest[0][0])) <= parse_version(held))
         if not reaches:
-            async for _, line in self._client.hscan_iter(WHOLE, count=1000):
-                self._add(_text(line))
+            async for name, line in self._client.hscan_iter(WHOLE, count=1000):
+                if not self._add(_text(line)):
+                    await _eval(self._client, _FORGET, 1, WHOLE, _text(name), _text(line))
             self._denylist.version = newest
             self._changed(self._denylist)
+            await self._strike_off()
         await self._acknowledge()
 
     async def _follow(self) -> None:
@@ -182,12 +191,25 @@ class RevocationFeed:
         else:
             self._add(fields.get("entry", ""))
 
-    def _add(self, line: str) -> None:
-        # A line that cannot be read is passed over: one bad entry must not keep the others from being enforced.
+    def _add(self, line: str) -> bool:
+        """Take a line in; False for one that has expired.
+
+        A line that cannot be read is passed over: one bad entry must not keep the others from being enforced.
+        """
         with contextlib.suppress(EntryInvalid):
             entry = read_entry(line)
-            if entry.expires == NEVER or entry.expires >= self._clock():
-                self._denylist.add(entry)
+            if entry.expires != NEVER and entry.expires < self._clock():
+                return False
+            self._denylist.add(entry)
+        return True
+
+    async def _strike_off(self) -> None:
+        """Forget the sidecars that ended without a word long ago: each restart has a name of its own."""
+        seconds, _ = await self._client.time()
+        for name, value in (await _await(self._client.hgetall(HOLDERS))).items():
+            seen, _, _ = _text(value).partition(" ")
+            if (int(seconds) - int(seen)) * SECOND > GONE:
+                await _await(self._client.hdel(HOLDERS, _text(name)))
 
     async def _acknowledge(self) -> None:
         version = self._denylist.version or _FIRST

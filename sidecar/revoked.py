@@ -158,6 +158,7 @@ def load_denylist(state: Path) -> Denylist:
     try:
         with path.open(encoding="utf-8") as file:
             head = file.readline()
+            file.seek(0)
             return read_list(file, head.removeprefix(_HEAD).strip() if head.startswith(_HEAD) else "")
     except FileNotFoundError:
         return Denylist()

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from authz.denylist import Denylist, Entry, Subject
-from authz.feed import RevocationFeed, publish_entry, read_coverage
+from authz.feed import HOLDERS, WHOLE, RevocationFeed, publish_entry, read_coverage
 
 pytestmark = [
     pytest.mark.redis,
@@ -153,3 +153,20 @@ async def test_nobody_alive_is_not_covered(server):
 
     assert not (await read_coverage(client, version)).complete
     await client.aclose()
+
+
+async def test_expired_entries_and_sidecars_that_are_long_gone_are_struck_off(server):
+    """Neither the list nor the coverage grows for ever; what holds stays."""
+    client = await connect(server)
+    for entry in (Entry(Subject.TOKEN, "old", "iss", expires=NOW - 10**9), Entry(Subject.CLIENT, "rogue")):
+        await publish_entry(client, entry)
+    await client.hset(HOLDERS, "long-gone", "1 0-0")
+    sidecar = Sidecar(server, "s")
+    await sidecar.feed.start()
+    try:
+        assert await client.hlen(WHOLE) == 1
+        assert list(await client.hgetall(HOLDERS)) == [b"s"]
+        assert sidecar.refuses("rogue")
+    finally:
+        await sidecar.feed.close()
+        await client.aclose()

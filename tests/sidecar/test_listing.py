@@ -118,7 +118,7 @@ def test_broken_denylist_on_disk_is_told_and_not_taken_for_an_empty_one(tmp_path
     """Forgetting what was revoked would let it in again."""
     (tmp_path / FILE).write_text('# version 1-0\n{"subject": "client"\n')
 
-    with pytest.raises(ValueError, match=rf"{FILE}: line 1"):
+    with pytest.raises(ValueError, match=rf"{FILE}: line 2"):
         load_denylist(tmp_path)
 
 
