@@ -37,10 +37,10 @@ class Download:
     fresh_for: int | None = None
 
 
-def open_session() -> aiohttp.ClientSession:
-    """Open the session for all key sets: one connection a host, no cookies, no proxy taken from the environment."""
+def open_session(connections: int = 1) -> aiohttp.ClientSession:
+    """Open a session: so many connections a host, no cookies, no proxy taken from the environment."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit_per_host=1),
+        connector=aiohttp.TCPConnector(limit_per_host=connections),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"Accept": "application/jwk-set+json, application/json", "Accept-Encoding": "gzip"},
         auto_decompress=False,

@@ -28,6 +28,8 @@ PAUSE = SECOND
 """After an endpoint was silent it is left alone for this long: no decision waits for what just did not answer."""
 QUESTIONS = 256
 """Questions that are under way at one time; a token beyond them counts as one that nobody could be asked about."""
+CONNECTIONS = 32
+"""Connections to one endpoint; a burst of new tokens must not stand in one line within DEADLINE."""
 BODY_LIMIT = 64 * 1024
 REMEMBERED = 65_536
 """Answers held at one time, active and inactive together."""
@@ -138,7 +140,7 @@ class Introspector:
         if not is_safe(settings.endpoint):
             raise AnswerInvalid("the endpoint is neither https nor loopback")
         if self._session is None:
-            self._session = open_session()
+            self._session = open_session(CONNECTIONS)
         pair = f"{quote_plus(settings.client_id)}:{quote_plus(self._secrets.get(settings.id, ''))}"
         headers = {
             "Authorization": "Basic " + b64encode(pair.encode()).decode(),

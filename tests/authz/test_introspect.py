@@ -183,3 +183,16 @@ async def test_silent_endpoint_is_left_alone_for_a_while(endpoint, asker):
     assert len(endpoint.questions) == 1
     asker.clock.now += SECOND
     assert isinstance(await asker.ask("one", "u"), Claims)
+
+
+async def test_questions_about_different_tokens_do_not_stand_in_line(endpoint, asker):
+    """Each has its own connection: one that is slow does not use up the time of the others."""
+    endpoint.go.clear()
+    askers = [asyncio.create_task(asker.ask("one", f"t{number}")) for number in range(8)]
+    async with asyncio.timeout(5):
+        while len(endpoint.questions) < 8:  # noqa: ASYNC110 - the server has no event for an arrival
+            await asyncio.sleep(0)
+    endpoint.go.set()
+    await asyncio.gather(*askers)
+
+    assert sorted(token for _, token in endpoint.questions) == [f"t{number}" for number in range(8)]
