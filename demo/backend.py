@@ -115,6 +115,14 @@ BACKENDS: Mapping[str, tuple[str, ...]] = {
 }
 """Services by backend."""
 
+OPTIONS = (
+    ("grpc.so_reuseport", 0),
+    # what the gateway lets through must not fail behind it: gRPC's own limits are 16 KiB and 4 MiB
+    ("grpc.max_metadata_size", 128 << 10),
+    ("grpc.absolute_max_metadata_size", 128 << 10),
+    ("grpc.max_receive_message_length", 12 << 20),
+)
+
 AUDIENCES = {"ledger": "account-ledger", "payments": "payment-initiation"}
 """The `aud` of the caller context that each backend insists on."""
 
@@ -228,7 +236,7 @@ async def start_backend(backend: Backend, address: str, pki: Path) -> grpc.aio.S
         root_certificates=(pki / "mesh-ca.pem").read_bytes(),
         require_client_auth=True,
     )
-    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    server = grpc.aio.server(options=OPTIONS)
     server.add_generic_rpc_handlers(backend.handlers())
     server.add_secure_port(address, credentials)
     await server.start()

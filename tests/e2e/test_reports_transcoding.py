@@ -116,6 +116,20 @@ async def test_grpc_is_not_passed_through_where_json_is_expected(world, kind):
     assert before == len(await world.events("payments"))
 
 
+async def test_what_the_gateway_lets_through_the_backend_takes(world):
+    """H-17: headers and bodies just below the limits of the document are no 429 of a backend with smaller ones."""
+    large = await world.ask(Ask("GET", "/v3/accounts/current", ALPHA, headers=(("X-Large", "x" * 50_000),)))
+    assert large.status == 200, describe(large)
+    reply = await world.ask(pay(b'{"remittance_information": "' + b"x" * (5 << 20) + b'"}'))
+    assert reply.status == 200, describe(reply)
+
+
+async def test_an_answer_beyond_the_limit_is_the_backends_fault_and_no_internal_error(world):
+    """The demo gives this member back twice: 12 MiB, where the document lets 10 MiB through."""
+    reply = await world.ask(pay(b'{"end_to_end_id": "' + b"x" * (6 << 20) + b'"}'))
+    assert complaints(reply, Expect(502, "upstream-invalid")) == []
+
+
 @pytest.mark.parametrize("coding", ["xchunked", "gzip", "chunked, identity"])
 async def test_a_transfer_coding_nobody_knows_is_the_clients_fault(world, coding):
     reply = await world.ask(pay(b"0\r\n\r\n", ("Transfer-Encoding", coding)))
