@@ -34,13 +34,18 @@ def measure_servers(servers: tuple[str, ...], rounds: int = 5, requests: int = 2
 
 def run_direct(fleet: Fleet, kind: str, shape: Shape) -> Load:
     """Send one load of CheckRequests straight to a server of the fleet."""
-    body = fleet.folder / "check.bin"
-    if not body.exists():
-        message = check_request(fleet.token)
-        body.write_bytes(b"\x00" + struct.pack(">I", len(message)) + message)
     socket = fleet.folder / ("n.sock" if kind == "noop" else "w.sock")
-    target = Target(f"http://localhost{CHECK}", HEADERS, body, socket)
+    target = target_check(fleet.folder, socket, fleet.token)
     return run_load(target, shape, {kind: fleet.pids(kind)})
+
+
+def target_check(folder: Path, socket: Path, token: str) -> Target:
+    """Aim at the Check method behind a socket; the body is kept in the folder."""
+    body = folder / "check.bin"
+    if not body.exists():
+        message = check_request(token)
+        body.write_bytes(b"\x00" + struct.pack(">I", len(message)) + message)
+    return Target(f"http://localhost{CHECK}", HEADERS, body, socket)
 
 
 def median_load(loads: list[Load], kind: str) -> Load:

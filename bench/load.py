@@ -29,6 +29,7 @@ class Load:
     p50: float
     p99: float
     p999: float
+    longest: float
     cpu_us: Mapping[str, float]
 
 
@@ -105,7 +106,14 @@ def _read_run(done: subprocess.CompletedProcess[str], log: Path, elapsed: float,
     rps = float(found[1]) if found else total / elapsed
     per_request = {name: seconds / total * 1e6 for name, seconds in cpu.items()}
     return Load(
-        total, failed, rps, quantile(counted, 0.5), quantile(counted, 0.99), quantile(counted, 0.999), per_request
+        total,
+        failed,
+        rps,
+        quantile(counted, 0.5),
+        quantile(counted, 0.99),
+        quantile(counted, 0.999),
+        counted[-1],
+        per_request,
     )
 
 

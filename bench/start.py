@@ -11,13 +11,13 @@ import urllib.request
 from pathlib import Path
 
 from bench.fleet import ROOT, FleetFailed, free_ports
-from demo.pki import make_pki
+from demo.pki import ensure_pki
 
 
 def measure_start(rounds: int = 3) -> dict[str, float]:
     """Start the sidecar some times; `ready_s` is the median in seconds."""
     with tempfile.TemporaryDirectory(prefix="wg") as folder:
-        make_pki(Path(folder) / "pki")
+        ensure_pki(Path(folder) / "pki")
         return {"ready_s": statistics.median(start_once(Path(folder)) for _ in range(rounds))}
 
 
