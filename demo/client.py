@@ -84,11 +84,19 @@ class Connection:
         """Connect and shake hands. Raises Refused."""
         try:
             reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port, limit=LINE_LIMIT)
+        except OSError as error:
+            raise Refused(f"handshake: {error}") from error
+        plain = writer.transport
+        try:
             if endpoint.source is not None:
                 writer.write(write_proxy(endpoint.source, endpoint.port))
             await writer.start_tls(endpoint.context, server_hostname=EDGE_NAME)
         except (OSError, ssl.SSLError) as error:
+            plain.abort()
             raise Refused(f"handshake: {error}") from error
+        except BaseException:  # cancelled half-way: nobody else holds the connection yet
+            plain.abort()
+            raise
         return cls(reader, writer)
 
     async def send(self, method: str, target: str, headers: Headers = (), body: bytes = b"") -> Reply:

@@ -112,6 +112,6 @@ async def test_tour_as_json_can_be_read_by_a_program(place, tmp_path):
     process = await start(place, "tour", "--json")
     output, errors = await process.communicate()
     rows = json.loads(output)
-    assert [row["title"] for row in rows if not row["ok"]] == [], errors.decode()
+    assert [(row["title"], row["got"]) for row in rows if not row["ok"]] == [], errors.decode()
     assert process.returncode == 0
     assert left_behind(place) == []

@@ -30,11 +30,9 @@ STOPPED_WITHIN = 5
 def reason_to_skip():
     if shutil.which("docker") is None:
         return "there is no docker command"
-    try:
-        docker.from_env().ping()
-    except docker.errors.DockerException:
-        return "no Docker engine can be reached"
-    return None
+    # asked with the command: the package leaves a socket open where it fails
+    reached = subprocess.run(["docker", "version"], capture_output=True, timeout=20, check=False).returncode == 0
+    return None if reached else "no Docker engine can be reached"
 
 
 @pytest.fixture(scope="module")
