@@ -155,6 +155,8 @@ async def test_keys_rotate_under_load_without_a_refused_request(world, demo):
 
 async def test_flood_of_random_kids_makes_no_flood_of_fetches(world, front):
     """J-07: at most one fetch a cool-down, which is 30 s here, whatever arrives."""
+    if FULL:
+        await asyncio.sleep(31)  # the rotation before has used up a fetch: the flood must find one to be had
     count, seconds = FLOOD
     key, before = make_key("EdDSA"), front.fetches
     claims = write_claims({"client_id": "fintech-alpha", "scope": "accounts"}, time.time())
@@ -261,7 +263,7 @@ def things(demo):
     }
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(240)
 async def test_revocation_reaches_three_sidecars_within_a_second_and_outlives_redis(
     demo, world, sidecars, feed, capsys
 ):
@@ -289,8 +291,9 @@ async def test_revocation_reaches_three_sidecars_within_a_second_and_outlives_re
     seen = Counter()
     async with load(world, seen):
         await asyncio.sleep(2)
-        assert [await sidecar.passes(token) for sidecar in sidecars] == [False] * 3
-    note(redis_away_refused=sum(seen.values()) - seen[200], redis_away_known_revoked_passed=0)
+        passed = [await sidecar.passes(token) for sidecar in sidecars]
+    note(redis_away_refused=sum(seen.values()) - seen[200], redis_away_known_revoked_passed=sum(passed))
+    assert passed == [False] * 3
     assert set(seen) == {200}
 
 
