@@ -71,6 +71,10 @@ simulate: setup ## eight instances under 32,000 requests a second; writes build/
 chaos: setup ## break real Redis under load; writes build/figures/chaos.json
 	@$(PY) -m tests.chaos
 
+.PHONY: soak
+soak: setup ## ten minutes of churn: memory, latency and descriptors must not grow; writes build/figures/soak.json
+	@$(PY) -m bench.soak
+
 .PHONY: proto
 proto: setup ## regenerate pb/ from proto/
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY) -m grpc_tools.protoc -Ipb=proto --python_out=. --mypy_out=quiet:. $$(ls proto/*.proto | sed 's#^proto/#pb/#')

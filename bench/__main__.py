@@ -12,6 +12,7 @@ from bench.direct import measure_servers
 from bench.growth import growth_figures, measure_growth
 from bench.limits import measure as measure_limits
 from bench.load import LoadFailed
+from bench.reload import measure_reload
 from bench.report import write_report
 from bench.start import measure_start
 from bench.through import measure_through, through_figures
@@ -20,7 +21,7 @@ from sidecar.settings import Settings
 from sidecar.worker import SERVERS
 
 ROOT = Path(__file__).parent.parent
-PARTS = ("core", "growth", "start", "servers", "through", "workers", "limits")
+PARTS = ("core", "growth", "start", "reload", "servers", "through", "workers", "limits")
 
 
 def main() -> int:
@@ -88,6 +89,11 @@ def start_part(_options):
     return found, found
 
 
+def reload_part(options):
+    found = measure_reload(options.server)
+    return found, found
+
+
 def servers_part(options):
     loads = measure_servers(tuple(SERVERS), options.rounds)
     figures = {}
@@ -119,6 +125,7 @@ MEASURES = {
     "core": core_part,
     "growth": growth_part,
     "start": start_part,
+    "reload": reload_part,
     "servers": servers_part,
     "through": through_part,
     "workers": workers_part,

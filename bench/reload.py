@@ -10,12 +10,12 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.direct import target_check
 from bench.fleet import ROOT, FleetFailed, free_ports, mint_identity
-from bench.load import Load, Shape, run_load
+from bench.load import Load, Shape, Target, run_load
 from bench.start import is_ready
 
 ROUTES = 800
@@ -39,10 +39,12 @@ def measure_reload(server: str, rounds: int = 3) -> dict[str, float]:
         for number in range(rounds):
             place = Path(folder) / str(number)
             place.mkdir()
-            with open_sidecar(place, server) as sidecar:
-                load_while(sidecar, SECONDS // 4, lambda: None)
-                quiet.append(load_while(sidecar, SECONDS, lambda: None))
-                edited.append(load_while(sidecar, SECONDS, sidecar.edit))
+            keys, token = mint_identity()
+            with open_sidecar(place, server, write_routes("accounts"), keys) as sidecar:
+                target = target_check(place, sidecar.socket, token)
+                load_while(target, SECONDS // 4, lambda: None)
+                quiet.append(load_while(target, SECONDS, lambda: None))
+                edited.append(load_while(target, SECONDS, lambda: sidecar.edit(write_routes("payments"))))
     return {
         "reload_p99_added_ms": middle(edited, "p99") - middle(quiet, "p99"),
         "reload_longest_added_ms": middle(edited, "longest") - middle(quiet, "longest"),
@@ -56,17 +58,21 @@ def middle(loads: list[Load], figure: str) -> float:
     return statistics.median(getattr(load, figure) for load in loads)
 
 
-class Sidecar:
-    """A sidecar over a document of many routes in a folder of its own."""
+def write_routes(scope: str) -> str:
+    """Write a document of many routes that ask for a scope."""
+    base = (ROOT / "bench" / "gateway.yaml").read_text(encoding="utf-8")
+    return base + "".join(ROUTE.format(number=number, scope=scope) for number in range(ROUTES - 2))
 
-    def __init__(self, folder: Path, server: str) -> None:
+
+class Sidecar:
+    """A sidecar over a document in a folder of its own, with an issuer's keys in `keys.json`."""
+
+    def __init__(self, folder: Path, server: str, text: str, keys: str) -> None:
         """Write the document and start; ready when `open_sidecar` gives it."""
-        self.folder = folder
         self.socket = folder / "w.sock"
         self.document = folder / "gateway.yaml"
-        keys, self.token = mint_identity()
         (folder / "keys.json").write_text(keys, encoding="utf-8")
-        self.write("accounts")
+        self.document.write_text(text, encoding="utf-8")
         self.port, *others = free_ports(4)
         names = ("BENCH_ADMIN", "BENCH_PORT", "BENCH_ORIGIN")
         environment = os.environ | dict(zip(names, map(str, others), strict=True))
@@ -75,21 +81,15 @@ class Sidecar:
         command += ["--admin", f"127.0.0.1:{self.port}", "--log-level", "warning", "--state", str(folder / "state")]
         self.process = subprocess.Popen(command, env=environment, cwd=ROOT)
 
-    def write(self, scope: str) -> None:
-        """Write the document, its routes asking for a scope."""
-        base = (ROOT / "bench" / "gateway.yaml").read_text(encoding="utf-8")
-        text = base + "".join(ROUTE.format(number=number, scope=scope) for number in range(ROUTES - 2))
-        self.document.write_text(text, encoding="utf-8")
-
     def version(self) -> str:
         """Ask which policy is in force."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/snapshot", timeout=5) as answer:
             return str(json.load(answer)["version"])
 
-    def edit(self) -> None:
-        """Edit all routes. Raises FleetFailed where the edit is not taken up."""
+    def edit(self, text: str) -> None:
+        """Write another document and wait until it is in force. Raises FleetFailed where it is not taken up."""
         before, end = self.version(), time.monotonic() + SECONDS - 2
-        self.write("payments")
+        self.document.write_text(text, encoding="utf-8")
         while self.version() == before:
             if time.monotonic() > end:
                 raise FleetFailed("the edit was not taken up in time")
@@ -97,9 +97,9 @@ class Sidecar:
 
 
 @contextlib.contextmanager
-def open_sidecar(folder: Path, server: str) -> Iterator[Sidecar]:
+def open_sidecar(folder: Path, server: str, text: str, keys: str) -> Iterator[Sidecar]:
     """Start a sidecar, wait until it is ready, end it. Raises FleetFailed."""
-    sidecar = Sidecar(folder, server)
+    sidecar = Sidecar(folder, server, text, keys)
     end = time.monotonic() + 60
     try:
         while not is_ready(sidecar.port):
@@ -112,7 +112,7 @@ def open_sidecar(folder: Path, server: str) -> Iterator[Sidecar]:
         sidecar.process.wait(15)
 
 
-def load_while(sidecar: Sidecar, seconds: int, act: object) -> Load:
+def load_while(target: Target, seconds: int, act: Callable[[], None]) -> Load:
     """Send calls at an even rate and act after the first second. Raises what the act raised."""
     failures: list[FleetFailed | OSError] = []
 
@@ -125,7 +125,6 @@ def load_while(sidecar: Sidecar, seconds: int, act: object) -> Load:
 
     acting = threading.Thread(target=wait_and_act)
     acting.start()
-    target = target_check(sidecar.folder, sidecar.socket, sidecar.token)
     load = run_load(target, Shape(RATE * seconds, connections=4, streams=8, rate=RATE), {})
     acting.join()
     if failures:

@@ -24,6 +24,8 @@ AIMS: dict[str, tuple[str, float, bool]] = {
     "growth_issuers": ("1 to 50 issuers", 1.1, False),
     "cpu_two_workers_over_one": ("CPU per request, two workers over one", 1.1, False),
     "ready_s": ("start to ready, seconds", 2.0, False),
+    "reload_p99_added_ms": ("reload of 800 routes: added p99, ms", 10.0, False),
+    "reload_longest_added_ms": ("reload of 800 routes: added to the slowest request, ms", 10.0, False),
 }
 
 NAMES = {
@@ -47,7 +49,7 @@ def write_report(figures: Mapping[str, float], tables: Mapping[str, Any]) -> str
         parts.append(through_table(tables["through"]))
     if "growth" in tables:
         parts.append(growth_table(tables["growth"]))
-    parts += [plain_table(name, tables[name]) for name in ("workers", "limits") if name in tables]
+    parts += [plain_table(name, tables[name]) for name in ("workers", "reload", "limits") if name in tables]
     return "\n".join(parts)
 
 
