@@ -45,7 +45,7 @@ async def test_the_printed_curl_line_gives_what_the_tour_got(demo, case):
 def place(tmp_path):
     """An environment in which a whole demo finds its own ports and folder."""
     ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
-    return {**os.environ, **ports, "WARDGATE_RUN": str(tmp_path / "r"), "WARDGATE_WORKERS": "2"}
+    return {**os.environ, **ports, "WARDGATE_RUN": str(tmp_path / "r")}
 
 
 async def start(place, *words):
@@ -89,7 +89,7 @@ async def test_run_prints_the_tour_stays_up_and_leaves_nothing_behind(place):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 async def test_nothing_is_left_behind_when_run_is_ended_at_any_time(place, number):
-    process = await start(place, "run")
+    process = await start({**place, "WARDGATE_WORKERS": "2"}, "run")
     await until(lambda: any(b"envoy.yaml" in command for command in left_behind(place)), 60)
     process.send_signal(number)
     await process.wait()
