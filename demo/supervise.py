@@ -48,6 +48,7 @@ class Supervisor:
         self._running: dict[str, asyncio.subprocess.Process] = {}
         self._programs: dict[str, Program] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
+        self._restarting = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         self._log.mkdir(parents=True, exist_ok=True)
@@ -74,7 +75,8 @@ class Supervisor:
         self._programs.pop(name, None)
         watch = self._watches.pop(name, None)
         if watch is not None:
-            watch.cancel()
+            async with self._restarting:  # a watch cancelled half-way through a restart would leave an orphan
+                watch.cancel()
             await asyncio.wait([watch])
         process = self._running.pop(name, None)
         if process is None:
@@ -115,7 +117,8 @@ class Supervisor:
             await self._running[program.name].wait()
             await asyncio.sleep(delay)
             delay = min(2 * delay, most)
-            await self._spawn(program)
+            async with self._restarting:
+                await self._spawn(program)
 
     def _log_file(self, name: str) -> Path:
         return self._log / f"{name}.log"

@@ -109,3 +109,23 @@ def test_a_taken_port_is_named_with_the_variable_that_moves_it():
         port = holder.getsockname()[1]
         with pytest.raises(StartFailed, match=f"port {port} is taken.*set LEDGER_PORT"):
             require_ports({"LEDGER_PORT": port, "IDP_PORT": free_port()})
+
+
+async def test_a_program_stopped_while_it_is_being_restarted_leaves_no_orphan(tmp_path, monkeypatch):
+    monkeypatch.setattr("demo.supervise.BACKOFF", (0.0, 0.0))
+    async with Supervisor(tmp_path) as supervisor:
+        await supervisor.start(Program("phoenix", SLEEP, at_once))
+        spawned, spawn = [], supervisor._spawn
+
+        async def spawn_slowly(program):
+            await asyncio.sleep(0)
+            await spawn(program)
+            spawned.append(supervisor.process("phoenix").pid)
+            await asyncio.sleep(0.05)
+
+        monkeypatch.setattr(supervisor, "_spawn", spawn_slowly)
+        os.kill(supervisor.process("phoenix").pid, signal.SIGKILL)
+        await until(lambda: supervisor._restarting.locked())
+        await supervisor.stop("phoenix")
+    assert len(spawned) == 1
+    assert not is_alive(spawned[0])
