@@ -125,7 +125,7 @@ async def test_a_program_stopped_while_it_is_being_restarted_leaves_no_orphan(tm
 
         monkeypatch.setattr(supervisor, "_spawn", spawn_slowly)
         os.kill(supervisor.process("phoenix").pid, signal.SIGKILL)
-        await until(lambda: supervisor._restarting.locked())
+        await until(supervisor._restarting.locked)
         await supervisor.stop("phoenix")
     assert len(spawned) == 1
     assert not is_alive(spawned[0])
