@@ -23,4 +23,5 @@ def grant_request(evidence: Evidence) -> Answer:
         remove_headers=remove,
         remove_query=tuple(name for name, _ in queried),
         answer_headers=limit_fields(evidence.met, route.answer_fields),
+        places=tuple([charge for charge in evidence.charges if charge.holder]),
     )

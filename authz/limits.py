@@ -40,9 +40,11 @@ def spend_quotas(evidence: Evidence) -> Answer:
 
 
 def _are_steady(evidence: Evidence, metered: Sequence[Metered]) -> bool:
-    """Whether the charges follow from token and route, whatever connection and day the next request comes with."""
+    """Whether the charges follow from token and route, whatever connection, day and place the next request has."""
     steady = evidence.caller.client_id != "" and (evidence.consumer is None or not evidence.consumer.overrides)
-    return steady and all(_OF_CONNECTION.isdisjoint(one.limit.per) for one in metered)
+    return steady and all(
+        _OF_CONNECTION.isdisjoint(one.limit.per) and not one.limit.quota.concurrent for one in metered
+    )
 
 
 def _metered(evidence: Evidence) -> tuple[Metered, ...]:
@@ -99,7 +101,17 @@ def _charge(evidence: Evidence, metered: Metered) -> Charge:
     limit = metered.limit
     quota = _in_force(limit.quota, evidence.consumer, evidence.now)
     key = (*metered.owner, quota.name, *name_bucket(evidence, limit.per))
-    return Charge(quota, key, limit.cost, name_shard(evidence, limit.per))
+    return Charge(
+        quota, key, limit.cost, name_shard(evidence, limit.per), _holder(evidence) if quota.concurrent else ""
+    )
+
+
+def _holder(evidence: Evidence) -> str:
+    """Name the request as one that takes a place.
+
+    Its id alone would not do: a client may choose it (`request_id: preserve`), and could share one place of many.
+    """
+    return f"{evidence.now} {evidence.request.id}"
 
 
 def _in_force(quota: Quota, consumer: Consumer | None, now: Instant) -> Quota:

@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 
 from authz.refusal import write_refusal
 from model.instant import Instant
+from model.place import METADATA, write_places
 from model.reason import Reason
 from model.request import Request
 from model.verdict import Allow, Deny, Header, Verdict
@@ -110,6 +111,8 @@ def _read_joined(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
 def _write_allow(allow: Allow) -> bytes:
     response = pb.CheckResponse.FromString(_allowance(allow.set_headers, allow.remove_headers, allow.remove_query))
     _set_fields(response.ok_response.response_headers_to_add.add, allow.answer_headers)
+    if allow.places:
+        response.dynamic_metadata[METADATA] = write_places(allow.places)
     return response.SerializeToString()
 
 

@@ -19,12 +19,16 @@ LONGEST_MESSAGE = 512
 
 @dataclass(slots=True)
 class Event:
-    """One message of Envoy: its phase, its headers (lower-case names, repeated ones kept), and what it knows."""
+    """One message of Envoy: its phase, its headers (lower-case names, repeated ones kept), and what it knows.
+
+    `places` is what the decision on the request wrote of places that it holds (`model.place`), "" for none.
+    """
 
     phase: Phase
     headers: Sequence[Header] = ()
     route: str = ""
     request_id: str = ""
+    places: str = ""
 
 
 @dataclass(slots=True)

@@ -39,6 +39,8 @@ TABLE: dict[State, dict[Phase, State]] = {
         Phase.REQUEST_BODY: State.REQUEST,
         Phase.REQUEST_TRAILERS: State.REQUEST,
         Phase.RESPONSE_HEADERS: State.RESPONSE,
+        # A route that only holds places is not asked about headers and bodies of the response.
+        Phase.RESPONSE_TRAILERS: State.ENDED,
     },
     State.RESPONSE: {
         Phase.REQUEST_BODY: State.RESPONSE,

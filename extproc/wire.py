@@ -4,6 +4,7 @@ from google.protobuf.message import DecodeError
 
 from extproc.change import DETAILS, Event, Pass, Reply
 from extproc.machine import Phase
+from model.place import METADATA
 from model.verdict import Header
 from pb import envoy_core_pb2 as core
 from pb import ext_proc_pb2 as pb
@@ -11,6 +12,9 @@ from pb import ext_proc_pb2 as pb
 # The attributes that the compiled configuration asks Envoy for, under the filter's name.
 ROUTE_ATTRIBUTE = "xds.route_name"
 REQUEST_ATTRIBUTE = "request.id"
+
+# Where Envoy keeps what a decision of ext_authz says beside its verdict.
+AUTHORITY = "envoy.filters.http.ext_authz"
 
 
 class EventMalformed(Exception):
@@ -36,6 +40,9 @@ def read_event(data: bytes) -> Event:
             event.route = fields[ROUTE_ATTRIBUTE].string_value
         if REQUEST_ATTRIBUTE in fields:
             event.request_id = fields[REQUEST_ATTRIBUTE].string_value
+    known = message.metadata_context.filter_metadata
+    if AUTHORITY in known and METADATA in known[AUTHORITY].fields:
+        event.places = known[AUTHORITY].fields[METADATA].string_value
     return event
 
 

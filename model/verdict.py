@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from model.problem import Extension
+from model.quota import Charge
 from model.reason import Reason
 
 Header = tuple[str, str]
@@ -26,7 +27,8 @@ class Allow:
     """The request may pass.
 
     `set_headers` overwrite what the request carries, `remove_headers` and `remove_query` go before the upstream sees
-    it, `answer_headers` are added to the response whatever the upstream says.
+    it, `answer_headers` are added to the response whatever the upstream says. `places` are the charges that hold
+    places of concurrent limits until the exchange ends.
     """
 
     caller: Caller
@@ -34,6 +36,7 @@ class Allow:
     remove_headers: tuple[str, ...] = ()
     remove_query: tuple[str, ...] = ()
     answer_headers: tuple[Header, ...] = ()
+    places: tuple[Charge, ...] = ()
 
 
 @dataclass(slots=True)

@@ -22,30 +22,37 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import wrappers_pb2 as google_dot_protobuf_dot_wrappers__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13pb/envoy_core.proto\x12\x14\x65nvoy.config.core.v3\x1a\x1egoogle/protobuf/wrappers.proto\"H\n\rSocketAddress\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x14\n\nport_value\x18\x03 \x01(\rH\x00\x42\x10\n\x0eport_specifier\"\x14\n\x04Pipe\x12\x0c\n\x04path\x18\x01 \x01(\t\"\x7f\n\x07\x41\x64\x64ress\x12=\n\x0esocket_address\x18\x01 \x01(\x0b\x32#.envoy.config.core.v3.SocketAddressH\x00\x12*\n\x04pipe\x18\x02 \x01(\x0b\x32\x1a.envoy.config.core.v3.PipeH\x00\x42\t\n\x07\x61\x64\x64ress\"<\n\x0bHeaderValue\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\x12\x11\n\traw_value\x18\x03 \x01(\x0c\"\xde\x02\n\x11HeaderValueOption\x12\x31\n\x06header\x18\x01 \x01(\x0b\x32!.envoy.config.core.v3.HeaderValue\x12*\n\x06\x61ppend\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.BoolValue\x12Q\n\rappend_action\x18\x03 \x01(\x0e\x32:.envoy.config.core.v3.HeaderValueOption.HeaderAppendAction\x12\x18\n\x10keep_empty_value\x18\x04 \x01(\x08\"}\n\x12HeaderAppendAction\x12\x1b\n\x17\x41PPEND_IF_EXISTS_OR_ADD\x10\x00\x12\x11\n\rADD_IF_ABSENT\x10\x01\x12\x1e\n\x1aOVERWRITE_IF_EXISTS_OR_ADD\x10\x02\x12\x17\n\x13OVERWRITE_IF_EXISTS\x10\x03\"?\n\tHeaderMap\x12\x32\n\x07headers\x18\x01 \x03(\x0b\x32!.envoy.config.core.v3.HeaderValue\",\n\x0eQueryParameter\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13pb/envoy_core.proto\x12\x14\x65nvoy.config.core.v3\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1egoogle/protobuf/wrappers.proto\"H\n\rSocketAddress\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x14\n\nport_value\x18\x03 \x01(\rH\x00\x42\x10\n\x0eport_specifier\"\x14\n\x04Pipe\x12\x0c\n\x04path\x18\x01 \x01(\t\"\x7f\n\x07\x41\x64\x64ress\x12=\n\x0esocket_address\x18\x01 \x01(\x0b\x32#.envoy.config.core.v3.SocketAddressH\x00\x12*\n\x04pipe\x18\x02 \x01(\x0b\x32\x1a.envoy.config.core.v3.PipeH\x00\x42\t\n\x07\x61\x64\x64ress\"<\n\x0bHeaderValue\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\x12\x11\n\traw_value\x18\x03 \x01(\x0c\"\xde\x02\n\x11HeaderValueOption\x12\x31\n\x06header\x18\x01 \x01(\x0b\x32!.envoy.config.core.v3.HeaderValue\x12*\n\x06\x61ppend\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.BoolValue\x12Q\n\rappend_action\x18\x03 \x01(\x0e\x32:.envoy.config.core.v3.HeaderValueOption.HeaderAppendAction\x12\x18\n\x10keep_empty_value\x18\x04 \x01(\x08\"}\n\x12HeaderAppendAction\x12\x1b\n\x17\x41PPEND_IF_EXISTS_OR_ADD\x10\x00\x12\x11\n\rADD_IF_ABSENT\x10\x01\x12\x1e\n\x1aOVERWRITE_IF_EXISTS_OR_ADD\x10\x02\x12\x17\n\x13OVERWRITE_IF_EXISTS\x10\x03\"?\n\tHeaderMap\x12\x32\n\x07headers\x18\x01 \x03(\x0b\x32!.envoy.config.core.v3.HeaderValue\",\n\x0eQueryParameter\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"\xa7\x01\n\x08Metadata\x12K\n\x0f\x66ilter_metadata\x18\x01 \x03(\x0b\x32\x32.envoy.config.core.v3.Metadata.FilterMetadataEntry\x1aN\n\x13\x46ilterMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12&\n\x05value\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'pb.envoy_core_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SOCKETADDRESS']._serialized_start=77
-  _globals['_SOCKETADDRESS']._serialized_end=149
-  _globals['_PIPE']._serialized_start=151
-  _globals['_PIPE']._serialized_end=171
-  _globals['_ADDRESS']._serialized_start=173
-  _globals['_ADDRESS']._serialized_end=300
-  _globals['_HEADERVALUE']._serialized_start=302
-  _globals['_HEADERVALUE']._serialized_end=362
-  _globals['_HEADERVALUEOPTION']._serialized_start=365
-  _globals['_HEADERVALUEOPTION']._serialized_end=715
-  _globals['_HEADERVALUEOPTION_HEADERAPPENDACTION']._serialized_start=590
-  _globals['_HEADERVALUEOPTION_HEADERAPPENDACTION']._serialized_end=715
-  _globals['_HEADERMAP']._serialized_start=717
-  _globals['_HEADERMAP']._serialized_end=780
-  _globals['_QUERYPARAMETER']._serialized_start=782
-  _globals['_QUERYPARAMETER']._serialized_end=826
+  _globals['_METADATA_FILTERMETADATAENTRY']._loaded_options = None
+  _globals['_METADATA_FILTERMETADATAENTRY']._serialized_options = b'8\001'
+  _globals['_SOCKETADDRESS']._serialized_start=107
+  _globals['_SOCKETADDRESS']._serialized_end=179
+  _globals['_PIPE']._serialized_start=181
+  _globals['_PIPE']._serialized_end=201
+  _globals['_ADDRESS']._serialized_start=203
+  _globals['_ADDRESS']._serialized_end=330
+  _globals['_HEADERVALUE']._serialized_start=332
+  _globals['_HEADERVALUE']._serialized_end=392
+  _globals['_HEADERVALUEOPTION']._serialized_start=395
+  _globals['_HEADERVALUEOPTION']._serialized_end=745
+  _globals['_HEADERVALUEOPTION_HEADERAPPENDACTION']._serialized_start=620
+  _globals['_HEADERVALUEOPTION_HEADERAPPENDACTION']._serialized_end=745
+  _globals['_HEADERMAP']._serialized_start=747
+  _globals['_HEADERMAP']._serialized_end=810
+  _globals['_QUERYPARAMETER']._serialized_start=812
+  _globals['_QUERYPARAMETER']._serialized_end=856
+  _globals['_METADATA']._serialized_start=859
+  _globals['_METADATA']._serialized_end=1026
+  _globals['_METADATA_FILTERMETADATAENTRY']._serialized_start=948
+  _globals['_METADATA_FILTERMETADATAENTRY']._serialized_end=1026
 # @@protoc_insertion_point(module_scope)

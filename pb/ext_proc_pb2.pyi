@@ -124,6 +124,7 @@ class ProcessingRequest(_message.Message):
     RESPONSE_BODY_FIELD_NUMBER: _builtins.int
     REQUEST_TRAILERS_FIELD_NUMBER: _builtins.int
     RESPONSE_TRAILERS_FIELD_NUMBER: _builtins.int
+    METADATA_CONTEXT_FIELD_NUMBER: _builtins.int
     ATTRIBUTES_FIELD_NUMBER: _builtins.int
     OBSERVABILITY_MODE_FIELD_NUMBER: _builtins.int
     observability_mode: _builtins.bool
@@ -140,6 +141,8 @@ class ProcessingRequest(_message.Message):
     @_builtins.property
     def response_trailers(self) -> Global___HttpTrailers: ...
     @_builtins.property
+    def metadata_context(self) -> _envoy_core_pb2.Metadata: ...
+    @_builtins.property
     def attributes(self) -> _containers.MessageMap[_builtins.str, _struct_pb2.Struct]: ...
     def __init__(
         self,
@@ -150,12 +153,13 @@ class ProcessingRequest(_message.Message):
         response_body: Global___HttpBody | None = ...,
         request_trailers: Global___HttpTrailers | None = ...,
         response_trailers: Global___HttpTrailers | None = ...,
+        metadata_context: _envoy_core_pb2.Metadata | None = ...,
         attributes: _abc.Mapping[_builtins.str, _struct_pb2.Struct] | None = ...,
         observability_mode: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["request", b"request", "request_body", b"request_body", "request_headers", b"request_headers", "request_trailers", b"request_trailers", "response_body", b"response_body", "response_headers", b"response_headers", "response_trailers", b"response_trailers"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["metadata_context", b"metadata_context", "request", b"request", "request_body", b"request_body", "request_headers", b"request_headers", "request_trailers", b"request_trailers", "response_body", b"response_body", "response_headers", b"response_headers", "response_trailers", b"response_trailers"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attributes", b"attributes", "observability_mode", b"observability_mode", "request", b"request", "request_body", b"request_body", "request_headers", b"request_headers", "request_trailers", b"request_trailers", "response_body", b"response_body", "response_headers", b"response_headers", "response_trailers", b"response_trailers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attributes", b"attributes", "metadata_context", b"metadata_context", "observability_mode", b"observability_mode", "request", b"request", "request_body", b"request_body", "request_headers", b"request_headers", "request_trailers", b"request_trailers", "response_body", b"response_body", "response_headers", b"response_headers", "response_trailers", b"response_trailers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_request: _TypeAlias = _typing.Literal["request_headers", "response_headers", "request_body", "response_body", "request_trailers", "response_trailers"]  # noqa: Y015
     _WhichOneofArgType_request: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015

@@ -104,7 +104,7 @@ def parse_rate(value: object) -> Rate:
         raise ValueError(RATE_WORDS)
     places = _PLACES.fullmatch(value)
     if places is not None:
-        span = parse_duration(places["span"]) if places["span"] else HOUR
+        span = parse_duration(places["span"]) if places["span"] else MINUTE
         return _positive(Rate(int(places["count"]), span, int(places["count"]), concurrent=True))
     match = _RATE.fullmatch(value)
     if match is None:

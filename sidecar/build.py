@@ -17,6 +17,7 @@ from ratelimit.service import RateLimitService
 from sidecar.explain import RateQuestion, explain_limits, explain_rates
 from sidecar.keys import RingFile
 from sidecar.metrics import Gauge, Metrics
+from sidecar.places import Keeper
 from sidecar.rates import Rates
 from sidecar.record import Recorder
 from sidecar.secret import unlock_store
@@ -40,10 +41,11 @@ class Sidecar:
         self._recorder = recorder
         self._metrics = metrics
         self._clock = clock
-        self._processor = ProcessorService({}, recorder.processing)
         self._live: Live | None = None
         self._store = Store()
         self._limiter = open_limiter(self._store, clock)
+        self._keeper = Keeper(self._limiter, clock)
+        self._processor = ProcessorService({}, recorder.processing, self._keeper.hold)
         self._authz = AuthorizationService(None, self._limiter, clock, recorder.authorization)
         self._rates = RateLimitService(Rules(), self._limiter, clock, recorder.limiting)
         self.snapshot: Snapshot | None = None
@@ -122,6 +124,7 @@ class Sidecar:
         """Give what a scrape asks for."""
         now = self._clock()
         yield from self._sources.gauges()
+        yield "places_held", "Exchanges whose places of concurrent limits are held.", {}, float(len(self._keeper))
         mode = self._limiter.health()
         yield "limiter_mode", "1 for the mode in which limits are counted.", {"mode": mode}, 1.0
         if self.snapshot is not None:
@@ -141,6 +144,10 @@ class Sidecar:
             raise ValueError("no rules yet")
         return await explain_rates(rates.rules, self._limiter, question, self._clock(), all_soft=rates.options.all_soft)
 
+    def part(self) -> None:
+        """Say that this worker goes: what still runs through it goes on without it."""
+        self._keeper.part()
+
     async def close(self) -> None:
         """Stop what runs in the background; leases go back to the store."""
         await self._sources.close()
@@ -154,7 +161,7 @@ class Sidecar:
         return limiter
 
     def _serve(self, resident: Resident | None, limiter: OpenLimiter) -> None:
-        self._limiter = self._rates.limiter = limiter
+        self._limiter = self._rates.limiter = self._keeper.limiter = limiter
         self._authz = AuthorizationService(resident, limiter, self._clock, self._recorder.authorization)
 
     async def _check(self, data: bytes) -> bytes:

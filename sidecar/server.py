@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from model.instant import MINUTE, SECOND, Duration
+from model.instant import DAY, MINUTE, SECOND, Duration
 
 DEADLINE_EXCEEDED = 4
 NOT_FOUND = 5
@@ -44,14 +44,15 @@ class Options:
     """How a server treats its connections.
 
     `max_message` is in bytes. A connection is asked to go (GOAWAY) at `age`, spread by a tenth in both directions so
-    that not all go together, and is closed `age_grace` later. `ping_interval` is the shortest interval of keepalive
-    pings that is tolerated, with or without calls in flight. `socket_mode` is the mode of a Unix socket: 0o666 lets an
-    Envoy of another user in. No stop will be given more than `longest_grace`.
+    that not all go together, and is closed `age_grace` later: a stream may last as long as somebody listens to it.
+    `ping_interval` is the shortest interval of keepalive pings that is tolerated, with or without calls in flight.
+    `socket_mode` is the mode of a Unix socket: 0o666 lets an Envoy of another user in. No stop will be given more than
+    `longest_grace`.
     """
 
     max_message: int = 16 * 1024 * 1024
     age: Duration = 10 * MINUTE
-    age_grace: Duration = 30 * SECOND
+    age_grace: Duration = DAY
     ping_interval: Duration = SECOND
     socket_mode: int = 0o660
     longest_grace: Duration = 30 * SECOND

@@ -100,6 +100,7 @@ class Worker:
         self._journal.event("info", "draining", worker=self._index)
         await asyncio.sleep(drain / SECOND)
         self._health.close()
+        self._sidecar.part()
         if self._server is not None:
             await self._server.stop(self._settings.grace)
         for task in self._tasks:

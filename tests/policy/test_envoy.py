@@ -126,7 +126,7 @@ def test_authorisation_fails_closed_and_never_chooses_the_route_again(files):
 def test_preflights_are_answered_before_and_bodies_read_after_the_decision(files):
     for _, manager in managers(files):
         names = [name.rpartition(".")[2] for name in http_filters(manager)]
-        assert names == ["cors", "rbac", "ext_authz", "buffer", "lua", "ext_proc", "grpc_json_transcoder", "router"]
+        assert names == ["cors", "rbac", "ext_authz", "places", "buffer", "lua", "ext_proc", "grpc_json_transcoder", "router"]
 
 
 def test_no_route_matches_on_what_the_sidecar_or_a_filter_can_change(files):
