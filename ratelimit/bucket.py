@@ -6,7 +6,7 @@ away: seven a minute are seven in every minute for years. The anchor moves only 
 tokens is whole.
 
 The tick is the caller's: nanoseconds in memory, microseconds in Redis, as long as `now` and `period` share it.
-`bucket.lua` says the same in Lua; tests/ratelimit/test_redis.py holds the two equal.
+`bucket.lua` says the same in Lua; tests/ratelimit/test_script.py holds the two equal.
 """
 
 from typing import NamedTuple

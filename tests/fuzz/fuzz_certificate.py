@@ -19,7 +19,7 @@ from authz.ocsp import read_response
 from authz.parsed import parse_certificate
 from authz.statements import write_statements
 from tests.authz import pki
-from tests.authz.test_status import crl_of, response_of
+from tests.authz.revoking import crl_of, response_of
 
 HEAD, TAIL = "-----BEGIN CERTIFICATE-----\n", "-----END CERTIFICATE-----\n"
 ODD_OCTETS = (0x00, 0x01, 0x02, 0x05, 0x0C, 0x13, 0x1E, 0x30, 0x31, 0x7F, 0x80, 0x81, 0x82, 0x84, 0xA0, 0xA3, 0xFF)

@@ -1,7 +1,9 @@
-"""Quotas and charges for the limiter's tests, and the Redis servers they run on."""
+"""Quotas and charges for the limiter's tests, and a store on a Redis server."""
 
 from model.instant import MINUTE, SECOND
 from model.quota import Algorithm, Charge, Quota
+from model.snapshot import Store as Settings
+from ratelimit.redis import RedisStore
 
 START = 1_700_000_000 * SECOND
 
@@ -20,3 +22,7 @@ def places_of(count=2, period=MINUTE, name="places"):
 
 def charge_of(quota, *key, cost=1, principal="p", holder=""):
     return Charge(quota, key or ("k",), cost, principal, holder)
+
+
+def redis_store(server, **options):
+    return RedisStore(Settings("redis", "single", (server.url,), **({"budget": SECOND} | options)))

@@ -4,24 +4,16 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from model.instant import DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND
-from model.quota import Quota
+from model.instant import HOUR, SECOND
 from model.snapshot import Store as Settings
-from ratelimit import bucket, window
 from ratelimit.redis import RedisStore
-from ratelimit.script import SOURCE, Naming
-from ratelimit.store import Draw, StoreAway
-from tests.ratelimit.build import START, bucket_of, charge_of, window_of
-from tests.ratelimit.servers import Server, free_port, until
+from ratelimit.script import Naming
+from ratelimit.store import StoreAway
+from tests.ratelimit.build import START, bucket_of, charge_of, redis_store, window_of
+from tests.ratelimit.servers import Server, free_port
 
 pytestmark = pytest.mark.redis
-
-
-def redis_store(server, **options):
-    return RedisStore(Settings("redis", "single", (server.url,), **({"budget": SECOND} | options)))
 
 
 @pytest.fixture
@@ -31,63 +23,6 @@ async def store(single):
     await store.start()
     yield store
     await store.close()
-
-
-def run(client, verb, fields, now):
-    """One call of the script itself, in microseconds; in one transaction, so that nothing expires by Redis's clock."""
-    with client.pipeline() as transaction:
-        reply, _ = transaction.eval(SOURCE, 1, "k", str(now), f"{verb} 1", fields).persist("k").execute()
-    return [int(number) for number in reply.split()][1:]
-
-
-periods = st.sampled_from([SECOND, MINUTE, HOUR, DAY, 30 * DAY]).map(lambda period: period // MICROSECOND)
-buckets = st.builds(Quota, st.just("q"), st.integers(0, 2**33), periods, st.integers(1, 2**34))
-windows = st.builds(window_of, st.integers(0, 2**33), periods)
-moves = st.lists(
-    st.tuples(
-        st.one_of(st.integers(-(10**6), 10**6), st.integers(0, 10**11)),
-        st.one_of(st.integers(0, 5), st.integers(0, 2**34)),
-        st.booleans(),
-    ),
-    min_size=1,
-    max_size=25,
-)
-
-
-@pytest.mark.parametrize(("kind", "room"), [("b", bucket), ("w", window)])
-@given(data=st.data(), steps=moves)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_lua_equals_python_on_any_sequence(single, kind, room, data, steps):
-    """Clocks that go back, changed quotas and products beyond 2^53 included."""
-    client = single.client()
-    client.delete("k")
-    quotas = data.draw(st.lists(buckets if kind == "b" else windows, min_size=2, max_size=2))
-    state, now = None, START // MICROSECOND
-    for pause, cost, other in steps:
-        quota, now = quotas[other], now + pause
-        state, outcome = room.spend(state, quota, cost, now)
-        answer = run(client, "spend", f"{kind} {quota.count} {quota.period} {quota.burst} {cost} 1", now)
-        expected = [outcome.allowed, outcome.remaining, outcome.retry_after, outcome.reset]
-        assert answer == [min(number, 2**52) for number in expected]
-
-
-@given(
-    bucket_of_many=buckets.filter(lambda quota: quota.count),
-    steps=st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 50), st.integers(-9, 50), st.integers(0, 90))),
-)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_draws_in_lua_equal_draws_in_python(single, bucket_of_many, steps):
-    client = single.client()
-    client.delete("k")
-    quota, state, now = bucket_of_many, None, START // MICROSECOND
-    for pause, owed, want, deficit in steps:
-        now += pause
-        wish = Draw(charge_of(quota), owed, want, deficit)
-        since = now - 1 if owed % 2 else 2**52
-        state, granted, left = bucket.draw(state, quota, wish, since, now)
-        fields = f"b {quota.count} {quota.period} {quota.burst} {owed} {want} {deficit} {since}"
-        expected = [granted, left, min(bucket.until(state, quota, quota.burst, now), 2**52)]
-        assert run(client, "draw", fields, now) == expected
 
 
 async def test_time_is_the_servers_own_whatever_the_caller_says(store):
@@ -256,109 +191,3 @@ async def test_tls_with_a_client_certificate(tmp_path, certificates, single):
     server.stop()
 
     assert allowed == [True, "away"]
-
-
-def fill(client):
-    client.config_set("maxmemory", 1)
-
-
-def break_auth(client):
-    client.config_set("requirepass", "changed")
-    client.client_kill_filter(_type="normal", skipme=True)
-
-
-def demote(client):
-    client.replicaof("127.0.0.1", "1")
-
-
-def spin(client):
-    """A script that never ends: others are answered BUSY after 5 ms, until it is killed."""
-    client.config_set("busy-reply-threshold", 5)
-    client.connection_pool.connection_kwargs["socket_timeout"] = 0.05
-    try:
-        client.eval("while true do end", 0)
-    except Exception:  # noqa: BLE001 - the script has no answer
-        client.close()
-
-
-FAULTS = {
-    "OOM": (fill, lambda client: client.config_set("maxmemory", 0)),
-    "NOAUTH": (break_auth, lambda client: client.config_set("requirepass", "")),
-    "READONLY": (demote, lambda client: client.replicaof("NO", "ONE")),
-    "BUSY": (spin, lambda client: client.script_kill()),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-async def test_an_error_reply_is_an_outage_that_heals_by_itself(single, fault):
-    """D-10: on a healthy connection, OOM and its like open the breaker; nobody restarts anything."""
-    store = redis_store(single, budget=200 * MILLISECOND)
-    await store.start()
-    charge = charge_of(bucket_of(1000, HOUR))
-    client = single.client()
-    cause, cure = FAULTS[fault]
-    cause(client)
-    with pytest.raises(StoreAway):
-        await hammered(store, charge)
-    mode = store.mode
-    cure(single.client(password="changed") if fault == "NOAUTH" else single.client())
-    await asyncio.wait_for(answered(store, charge), 10)
-    await store.close()
-
-    assert mode == "share"
-
-
-async def hammered(store, charge):
-    for _ in range(50):
-        await store.spend([charge], 0)
-        await asyncio.sleep(0.01)
-
-
-async def answered(store, charge):
-    while True:
-        try:
-            return await store.spend([charge], 0)
-        except StoreAway:
-            await asyncio.sleep(0.01)
-
-
-async def test_a_black_hole_is_paid_for_once(tmp_path):
-    """D-04: the first calls wait for their budget, then nobody waits; one probe at a time, no pile of connections."""
-    server = Server(tmp_path).start()
-    store = redis_store(server, budget=5 * MILLISECOND)
-    await store.start()
-    charge = charge_of(bucket_of(1000, HOUR))
-    loop = asyncio.get_running_loop()
-    server.pause()
-    began = loop.time()
-    first = await asyncio.gather(*(store.spend([charge], 0) for _ in range(50)), return_exceptions=True)
-    waited = loop.time() - began
-    began = loop.time()
-    for _ in range(200):
-        with pytest.raises(StoreAway):
-            await store.spend([charge], 0)
-    later = loop.time() - began
-    await asyncio.sleep(0.3)
-    server.resume()
-    await asyncio.wait_for(answered(store, charge), 5)
-    clients = server.client().info("clients")["connected_clients"]
-    await store.close()
-    server.stop()
-
-    assert all(isinstance(answer, StoreAway) for answer in first)
-    assert waited < 0.5
-    assert later < 0.2
-    assert clients <= 4
-
-
-async def test_sentinels_new_master_is_found_without_a_restart(sentinel):
-    """READONLY and refused connections after a failover heal."""
-    store = RedisStore(Settings("redis", "sentinel", sentinel.urls, service="limits", budget=SECOND))
-    await store.start()
-    charge = charge_of(bucket_of(1000, HOUR))
-    await store.spend([charge], 0)
-    before = sentinel.sentinels[0].client().sentinel_master("limits")["port"]
-    until(lambda: sentinel.sentinels[0].client().execute_command("SENTINEL FAILOVER", "limits"), 10)
-    until(lambda: sentinel.sentinels[0].client().sentinel_master("limits")["port"] != before, 10)
-    await asyncio.wait_for(answered(store, charge), 10)
-    await store.close()
