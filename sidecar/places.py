@@ -1,6 +1,7 @@
 """Keeping places of concurrent limits: renewed while the exchange lasts that took them, freed the moment it ends."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 
 from model.instant import SECOND, Instant
@@ -30,28 +31,24 @@ class Keeper:
 
         Raises ValueError for a text that `model.place.write_places` has not written.
         """
-        task = asyncio.create_task(self._keep(read_places(text)), name="places")
+        ended = asyncio.Event()
+        task = asyncio.create_task(self._keep(read_places(text), ended), name="places")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-        def let_go() -> None:
-            task.cancel()
-
-        return let_go
+        return ended.set
 
     def part(self) -> None:
         """Free nothing from now on: this worker goes, and the exchanges that it held places for go on without it."""
         self._parting = True
 
-    async def _keep(self, charges: Sequence[Charge]) -> None:
+    async def _keep(self, charges: Sequence[Charge], ended: asyncio.Event) -> None:
         interval = min(charge.quota.period for charge in charges) / BEATS / SECOND
-        try:
-            while True:
-                await asyncio.sleep(interval)
-                try:
+        while not ended.is_set():
+            try:
+                async with asyncio.timeout(interval):
+                    await ended.wait()
+            except TimeoutError:
+                with contextlib.suppress(LimiterUnavailable):  # the next sign of life may still come in time
                     await self.limiter.spend(charges, self._clock())
-                except LimiterUnavailable:
-                    continue  # the next sign of life may still come in time
-        finally:
-            if not self._parting:
-                await self.limiter.release(charges, self._clock())
+        if not self._parting:
+            await self.limiter.release(charges, self._clock())

@@ -3,11 +3,14 @@
 import dataclasses
 import json
 
+from authz.wire import write_verdict
 from model.instant import DAY, HOUR, MINUTE, SECOND
+from model.place import METADATA, read_places
 from model.quota import LimiterUnavailable, Outcome, Quota
 from model.reason import Reason
 from model.snapshot import Dimension, Kind, Limit, Override, Requirement
 from model.verdict import Allow
+from pb import ext_authz_pb2 as pb
 from tests.authz.build import (
     NOW,
     QUOTA,
@@ -114,6 +117,26 @@ def test_places_among_streams_have_a_reason_of_their_own():
     verdict = judge(house=house_of(streams), limiter=ScriptedLimiter(streams=(False, 0, 1, 1)))
 
     assert verdict.reason is Reason.STREAMS_EXCEEDED
+
+
+def test_each_request_takes_a_place_of_its_own_and_tells_the_proxy_which():
+    """Also where token and request id are the same: a client may choose its id, and would share one place."""
+    streams = Limit(dataclasses.replace(QUOTA, name="streams", burst=QUOTA.count, concurrent=True), (Dimension.CLIENT,))
+    house, limiter = house_of(streams), CountingLimiter()
+    bearer = token()
+    verdicts = [judge(request(bearer=bearer, received=NOW + tick), house, limiter) for tick in range(2)]
+
+    holders = [charge.holder for spend in limiter.spends for charge in spend if charge.quota.concurrent]
+    assert len(set(holders)) == 2
+    assert [[place.holder for place in verdict.places] for verdict in verdicts] == [[holder] for holder in holders]
+    answers = [pb.CheckResponse.FromString(write_verdict(verdict, request())) for verdict in verdicts]
+    assert [read_places(answer.dynamic_metadata[METADATA]) for answer in answers] == [v.places for v in verdicts]
+
+
+def test_a_request_that_meets_no_limit_of_places_holds_none():
+    verdict = judge(house=house_of(SITE))
+    assert verdict.places == ()
+    assert not pb.CheckResponse.FromString(write_verdict(verdict, request())).HasField("dynamic_metadata")
 
 
 def test_override_stands_in_for_its_quota_while_it_holds():

