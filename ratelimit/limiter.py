@@ -7,7 +7,8 @@ from model.instant import Instant
 from model.quota import Charge, Outcome
 from model.snapshot import Store as Settings
 from ratelimit.memory import MemoryStore
-from ratelimit.shared import SharedLimiter
+from ratelimit.redis import RedisStore
+from ratelimit.shared import Backing, SharedLimiter
 
 
 class OpenLimiter(Protocol):
@@ -84,15 +85,21 @@ class MemoryLimiter:
 
 
 def open_limiter(
-    settings: Settings, clock: Callable[[], Instant], observe: Callable[[str, str], None] = lambda _mode, _cause: None
+    settings: Settings,
+    clock: Callable[[], Instant],
+    observe: Callable[[str, str], None] = lambda _mode, _cause: None,
+    pool: Backing | None = None,
+    instances: int = 1,
 ) -> OpenLimiter:
     """Build the limiter for a snapshot's store; `start` it before use.
 
     `clock` reads nanoseconds since the epoch. `observe(mode, cause)` is told once of each change of mode ("shared",
-    "share") and why, never once per request. Raises ValueError for settings that name no store.
+    "share") and why, never once per request. `pool` is a memory outside of this process, which stands in for its own
+    where the settings say memory. `instances` is how many limiters share the store for sure, this one included.
+    Raises ValueError for settings that name no store.
     """
     if settings.kind == "memory":
-        return MemoryLimiter()
+        return MemoryLimiter() if pool is None else SharedLimiter(pool, settings, clock, instances)
     if settings.kind == "redis":
-        return SharedLimiter(settings, clock, observe)
+        return SharedLimiter(RedisStore(settings, observe), settings, clock, instances)
     raise ValueError(f"unknown kind of store: {settings.kind!r}")

@@ -108,6 +108,11 @@ class RedisStore:
         """Find the server on which a charge's counter lives."""
         return self._topology.find(charge.principal)
 
+    def away(self, charge: Charge) -> bool:
+        """Whether the server on which a charge's counter lives is away, or not known."""
+        node = self.find(charge)
+        return node is None or node.away
+
     async def spend(self, charges: Sequence[Charge], now: Instant) -> Sequence[Outcome]:
         """See `ratelimit.store.Store`. Several shards are asked at once; where one refuses, the others are refunded."""
         del now

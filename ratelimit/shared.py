@@ -8,14 +8,14 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Protocol
 from uuid import uuid4
 
 from model.instant import SECOND, Instant
 from model.quota import Charge, Outcome, Quota
 from model.snapshot import Store as Settings
 from ratelimit.ledger import Ledger
-from ratelimit.redis import RedisStore
-from ratelimit.store import Draw, Drawn, StoreAway
+from ratelimit.store import Draw, Drawn, Store, StoreAway
 
 PACE = 0.01
 BEAT = 1.0
@@ -24,15 +24,37 @@ PATIENCE = 1.0
 INSTANCES = Quota("instances", 2**31, 3 * SECOND, 0, concurrent=True)
 
 
+class Backing(Store, Protocol):
+    """A store that has to be reached, and can be away. `mode` is "shared", "share" while a part is away, "" before."""
+
+    mode: str
+
+    async def start(self, patience: float) -> None:
+        """Look for the store, waiting at most `patience` seconds; the search may go on in the background."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of it."""
+        ...
+
+    def away(self, charge: Charge) -> bool:
+        """Whether the part of the store that counts this charge is away, as far as is known."""
+        ...
+
+
 class SharedLimiter:
-    """See `ratelimit.limiter.OpenLimiter`. `clock` reads nanoseconds since the epoch."""
+    """See `ratelimit.limiter.OpenLimiter`. `clock` reads nanoseconds since the epoch.
+
+    `instances` is how many are known to share the store before any of them has shown a sign of life.
+    """
 
     def __init__(
-        self, settings: Settings, clock: Callable[[], Instant], observe: Callable[[str, str], None], name: str = ""
+        self, store: Backing, settings: Settings, clock: Callable[[], Instant], instances: int = 1, name: str = ""
     ) -> None:
-        self.store = RedisStore(settings, observe)
-        self.ledger = Ledger(self._away, self._wake)
+        self.store = store
+        self.ledger = Ledger(store.away, self._wake)
         self._settings = settings
+        self._least = instances
         self._clock = clock
         self._sign = Charge(INSTANCES, ("instances",), 1, "instances", name or uuid4().hex)
         self._work = asyncio.Event()
@@ -44,7 +66,7 @@ class SharedLimiter:
         """See `model.quota.Limiter`."""
         if self._settings.leases:
             return self.ledger.admit(charges, now)
-        if any(self._away(charge) for charge in charges):
+        if any(self.store.away(charge) for charge in charges):
             return self.ledger.share.take(charges, now)
         return None
 
@@ -107,10 +129,6 @@ class SharedLimiter:
         except StoreAway:
             return self.ledger.share.take(charges, now)
 
-    def _away(self, charge: Charge) -> bool:
-        node = self.store.find(charge)
-        return node is None or node.away
-
     def _wake(self) -> None:
         self._work.set()
 
@@ -142,7 +160,7 @@ class SharedLimiter:
 
     def _resize(self, instances: int) -> None:
         """Take a new count of instances; a fall is believed once it lasts: a store that lost its data knows none."""
-        self._counts.append(max(instances, 1))
+        self._counts.append(max(instances, self._least))
         self.ledger.instances = max(self._counts)
         share = self._settings.share
         self.ledger.share.part = (share, 1000) if share else (1, self.ledger.instances)

@@ -18,6 +18,7 @@ from sidecar.explain import RateQuestion, explain_limits, explain_rates
 from sidecar.keys import RingFile
 from sidecar.metrics import Gauge, Metrics
 from sidecar.places import Keeper
+from sidecar.pool import ALONE, Company
 from sidecar.rates import Rates
 from sidecar.record import Recorder
 from sidecar.secret import unlock_store
@@ -34,7 +35,13 @@ class Sidecar:
     """The three services over one snapshot, which `apply` replaces as a whole or not at all."""
 
     def __init__(
-        self, sources: Sources, rings: RingFile, recorder: Recorder, metrics: Metrics, clock: Callable[[], Instant]
+        self,
+        sources: Sources,
+        rings: RingFile,
+        recorder: Recorder,
+        metrics: Metrics,
+        clock: Callable[[], Instant],
+        company: Company = ALONE,
     ) -> None:
         self._sources = sources
         self._rings = rings
@@ -42,8 +49,9 @@ class Sidecar:
         self._metrics = metrics
         self._clock = clock
         self._live: Live | None = None
-        self._store = Store()
-        self._limiter = open_limiter(self._store, clock)
+        self._company = company
+        self._store: Store | None = None
+        self._limiter = open_limiter(Store(), clock)
         self._keeper = Keeper(self._limiter, clock)
         self._processor = ProcessorService({}, recorder.processing, self._keeper.hold)
         self._authz = AuthorizationService(None, self._limiter, clock, recorder.authorization)
@@ -156,7 +164,10 @@ class Sidecar:
     async def _open_limiter(self, store: Store) -> OpenLimiter:
         if store == self._store:
             return self._limiter
-        limiter = open_limiter(unlock_store(store, os.environ), self._clock, self._recorder.limiter_mode)
+        settings, company = unlock_store(store, os.environ), self._company
+        limiter = open_limiter(
+            settings, self._clock, self._recorder.limiter_mode, company.pool, instances=company.workers
+        )
         await limiter.start()
         return limiter
 

@@ -82,8 +82,6 @@ def serve_document(options: Namespace) -> int:
     rates = read_rates(options, os.environ)
     if options.document is not None and options.store:
         raise CommandFailed("--store goes without --document: the document's store says where limits are counted")
-    if options.document is None and (options.workers or 1) > 1 and not options.store:
-        raise CommandFailed("--workers needs --store: several processes with a memory each would count several times")
     return run_sidecar(
         Settings(
             document=options.document,

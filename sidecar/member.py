@@ -9,13 +9,17 @@ from typing import Any
 
 import uvloop
 
+from model.instant import MILLISECOND
 from sidecar.link import Link
 from sidecar.logs import Journal, open_journal
 from sidecar.merge import write_report
+from sidecar.pool import Company, PooledStore
 from sidecar.server import AddressUnusable
 from sidecar.settings import Settings
 from sidecar.worker import Worker
 
+BUDGET = 5 * MILLISECOND
+"""The longest that a decision waits for the parent's counters, as for Redis."""
 BINDING = 2.0
 """Seconds for which a taken address is tried again: an orphan of a killed parent needs a moment to be gone."""
 
@@ -24,6 +28,7 @@ class Member:
     """Does what the parent asks; the answers are plain values. The first message must be "begin"."""
 
     def __init__(self) -> None:
+        self.link: Link | None = None
         self.stopping = asyncio.Event()
         self.settings: Settings | None = None
         self._journal: Journal | None = None
@@ -61,10 +66,12 @@ class Member:
             await self._worker.stop(0 if orphaned else self.settings.drain)
             self._journal.close()
 
-    async def _begin(self, settings: Settings, index: int, address: str) -> str:
+    async def _begin(self, settings: Settings, index: int, address: str, workers: int) -> str:
         self.settings = settings
         self._journal = open_journal(settings.log_level, settings.log_format, settings.log_rate)
-        self._worker = Worker(settings, self._journal, index)
+        # one worker counts in its own memory, several in that of the parent
+        pool = PooledStore(self.link.ask, BUDGET) if workers > 1 and self.link is not None else None
+        self._worker = Worker(settings, self._journal, index, Company(workers, pool))
         end = asyncio.get_running_loop().time() + BINDING
         while True:
             try:
@@ -90,7 +97,7 @@ async def _live(end: socket.socket) -> None:
     # SIGINT of a terminal goes to the whole group; when to stop is the parent's to say
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     loop.add_signal_handler(signal.SIGTERM, member.stopping.set)
-    link = Link(end, member.answer)
+    link = member.link = Link(end, member.answer)
     await link.open()
     serving = asyncio.create_task(link.serve(), name="link")
     stopping = asyncio.create_task(member.stopping.wait(), name="stopping")

@@ -13,9 +13,11 @@ from typing import Any
 from model.instant import SECOND
 from model.snapshot import Snapshot
 from ratelimit.rules import Rules
+from sidecar import clock
 from sidecar.link import Link, LinkClosed
 from sidecar.logs import Journal
 from sidecar.merge import Merged
+from sidecar.pool import Pool
 from sidecar.settings import Settings, worker_address
 
 PATIENCE = 20.0
@@ -73,6 +75,7 @@ class Supervisor:
         self._settings = settings
         self._journal = journal
         self._stamina = stamina
+        self._pool = Pool(clock.now)
         self._snapshot: Snapshot | None = None
         self._rules: Rules | None = None
         self._spare: list[tuple[asyncio.subprocess.Process, socket.socket]] = []
@@ -105,9 +108,6 @@ class Supervisor:
             return faults[0]
         self._snapshot = snapshot
         self.merged.know(snapshot.routes)
-        if len(self.seats) > 1 and snapshot.store.kind == "memory":
-            why = "each worker counts limits in its own memory, so together they let more pass; use a Redis store"
-            self._journal.event("warning", "limits per worker", workers=len(self.seats), why=why)
         return None
 
     async def apply_rules(self, rules: Rules) -> None:
@@ -148,11 +148,11 @@ class Supervisor:
     async def _seat(self, seat: Seat) -> None:
         """Put a process into a seat, with all that its predecessor had."""
         process, end = self._spare.pop() if self._spare else await _spawn()
-        link = Link(end, _refuse)
+        link = Link(end, self._pool.answer)
         seat.process, seat.link, seat.report = process, link, {}
         await link.open()
         self._start(link.serve(), f"link {seat.index}")
-        await link.ask("begin", (self._settings, seat.index, seat.address), PATIENCE)
+        await link.ask("begin", (self._settings, seat.index, seat.address, len(self.seats)), PATIENCE)
         if self._rules is not None:
             await link.ask("rules", self._rules, PATIENCE)
         if self._snapshot is not None:
@@ -239,7 +239,3 @@ async def _end(process: asyncio.subprocess.Process, limit: float) -> None:
     except TimeoutError:
         process.kill()
         await process.wait()
-
-
-async def _refuse(kind: str, _value: Any) -> None:
-    raise LookupError(f"a worker has nothing to ask its parent: {kind}")

@@ -18,6 +18,7 @@ from sidecar.health import Health
 from sidecar.keys import KeysUnusable, RingFile
 from sidecar.logs import Journal
 from sidecar.metrics import Gauge, Metrics
+from sidecar.pool import ALONE, Company
 from sidecar.pressure import Pressure
 from sidecar.record import Recorder
 from sidecar.server import Opener, Options, Server
@@ -37,7 +38,7 @@ class Worker:
     From `start` on calls are answered: checks are refused with 503 (NOT_READY) until the first snapshot is applied.
     """
 
-    def __init__(self, settings: Settings, journal: Journal, index: int = 0) -> None:
+    def __init__(self, settings: Settings, journal: Journal, index: int = 0, company: Company = ALONE) -> None:
         self.metrics = Metrics(self._gauges, self._counters)
         self._settings = settings
         self._journal = journal
@@ -46,7 +47,7 @@ class Worker:
         recorder = Recorder(self.metrics, journal)
         instance = f"{socket.gethostname()}:{os.getpid()}:{index}"
         self._sources = Sources(Place(settings.state, instance, index == 0, settings.poll), recorder, clock.now)
-        self._sidecar = Sidecar(self._sources, RingFile(settings.state), recorder, self.metrics, clock.now)
+        self._sidecar = Sidecar(self._sources, RingFile(settings.state), recorder, self.metrics, clock.now, company)
         self._pressure = Pressure()
         self._server: Server | None = None
         self._tasks: list[asyncio.Task[None]] = []

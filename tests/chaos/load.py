@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from model.instant import MILLISECOND, MINUTE, SECOND
 from model.quota import Charge, Quota
+from ratelimit.redis import RedisStore
 from ratelimit.shared import SharedLimiter
 
 STALL = 0.010
@@ -48,7 +49,8 @@ class Load:
     """`WORKERS` callers that spread requests over tenants, half of which ask for more than they may."""
 
     def __init__(self, settings):
-        self.limiters = [SharedLimiter(settings, time.time_ns, self._note) for _ in range(INSTANCES)]
+        stores = [RedisStore(settings, self._note) for _ in range(INSTANCES)]
+        self.limiters = [SharedLimiter(store, settings, time.time_ns) for store in stores]
         self.quotas = [Quota("chaos", 60 * rate, MINUTE, 2 * rate) for rate in (20, 400)]
         self.felt = Felt()
         self.baseline = 0.0  # the slowest decision before the fault, once that is known

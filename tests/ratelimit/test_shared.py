@@ -8,6 +8,7 @@ import pytest
 from model.instant import HOUR, MINUTE, SECOND
 from model.snapshot import Store as Settings
 from ratelimit.limiter import open_limiter
+from ratelimit.redis import RedisStore
 from ratelimit.shared import BEAT, SharedLimiter
 from tests.ratelimit.build import bucket_of, charge_of, places_of, window_of
 from tests.ratelimit.servers import Server, free_port
@@ -21,7 +22,8 @@ class Watched:
     def __init__(self, url, **options):
         self.modes = []
         settings = Settings("redis", "single", (url,), **({"budget": SECOND} | options))
-        self.limiter = SharedLimiter(settings, time.time_ns, lambda mode, cause: self.modes.append((mode, cause)))
+        store = RedisStore(settings, lambda mode, cause: self.modes.append((mode, cause)))
+        self.limiter = SharedLimiter(store, settings, time.time_ns)
 
     async def __aenter__(self):
         await self.limiter.start()

@@ -120,7 +120,6 @@ def test_a_variable_that_is_no_switch_is_refused_by_its_name():
         (["--store", "redis://a", "--document", "x"], "--store needs --ratelimit-config"),
         (["--ratelimit-shadow", "--document", "x"], "--ratelimit-shadow needs --ratelimit-config"),
         (["--ratelimit-config", "r", "--document", "x", "--store", "redis://a"], "--store goes without --document"),
-        (["--ratelimit-config", "r", "--workers", "2"], "--workers needs --store"),
     ],
 )
 def test_serving_needs_something_to_go_by_and_one_place_to_count_in(capsys, arguments, fact):
