@@ -55,8 +55,8 @@ routes:
 class Stage:
     """An upstream that streams until it is told to stop, a sidecar, and Envoys in front of it."""
 
-    def __init__(self, folder: Path, store: str, workers: int) -> None:
-        self.folder, self.store, self.count = folder, store, workers
+    def __init__(self, folder: Path, store: str, workers: int, server: str) -> None:
+        self.folder, self.store, self.count, self.server = folder, store, workers, server
         self.stopping = asyncio.Event()
         self.processes: list[subprocess.Popen] = []
         self.opened: list[aiohttp.ClientResponse] = []
@@ -96,6 +96,8 @@ class Stage:
             document,
             "--envoy-dir",
             self.folder / "envoy",
+            "--server",
+            self.server,
             "--drain",
             "0s",
             "--grace",
@@ -187,9 +189,9 @@ async def _repeat(messages, context):
 
 
 @contextlib.asynccontextmanager
-async def staged(store: str = "memory", workers: int = 1):
+async def staged(store: str = "memory", workers: int = 1, server: str = "grpcio"):
     with short_folder() as folder:
-        stage = Stage(folder, store, workers)
+        stage = Stage(folder, store, workers, server)
         try:
             await stage.start()
             yield stage
@@ -197,8 +199,9 @@ async def staged(store: str = "memory", workers: int = 1):
             await stage.stop()
 
 
-async def test_a_third_stream_waits_until_one_of_two_ends_and_no_time_ends_one():
-    async with staged() as stage:
+@pytest.mark.parametrize("server", ["grpcio", "h2corn"])
+async def test_a_third_stream_waits_until_one_of_two_ends_and_no_time_ends_one(server):
+    async with staged(server=server) as stage:
         first, second = await stage.open(), await stage.open()
         assert (first.status, second.status) == (200, 200)
         await stage.await_held(2)
