@@ -40,11 +40,10 @@ def run_direct(fleet: Fleet, kind: str, shape: Shape) -> Load:
 
 
 def target_check(folder: Path, socket: Path, token: str) -> Target:
-    """Aim at the Check method behind a socket; the body is kept in the folder."""
+    """Aim at the Check method behind a socket; the body is written into the folder."""
     body = folder / "check.bin"
-    if not body.exists():
-        message = check_request(token)
-        body.write_bytes(b"\x00" + struct.pack(">I", len(message)) + message)
+    message = check_request(token)
+    body.write_bytes(b"\x00" + struct.pack(">I", len(message)) + message)
     return Target(f"http://localhost{CHECK}", HEADERS, body, socket)
 
 
