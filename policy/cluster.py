@@ -52,7 +52,8 @@ _WORKER_OUTLIERS = cluster.OutlierDetection(
 def sidecar_cluster(document: Document) -> cluster.Cluster:
     """Write the cluster of wardgate itself, which may never have less room than the upstreams together."""
     breakers = [upstream.breaker for upstream in document.upstreams.values()]
-    room = max(16_384, sum(breaker.requests for breaker in breakers))
+    # each request in flight may hold two streams (its places, its response) while another one is decided on
+    room = max(16_384, 3 * sum(breaker.requests for breaker in breakers))
     breaker = Breaker.model_construct(connections=4096, pending=room, requests=room, retries=1)
     places = document.sockets()
     built = _cluster(
