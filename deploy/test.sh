@@ -1,6 +1,6 @@
 #!/bin/sh
 # What `make test` runs: all tests, first those that share the cores, then those that drive real Envoy one at a time.
-# Writes build/figures/tests.json and says at the end what was skipped, and why.
+# Writes build/figures/tests.json and says at the end what was skipped, and why. Its status is that of the summary.
 set -u
 cd "$(dirname "$0")/.."
 
@@ -14,9 +14,20 @@ if ! command -v redis-server >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-
         echo "test: redis-server cannot be installed; its tests will be skipped"
 fi
 
-status=0
-$python -m pytest -q -n 2 --dist loadfile -m "not e2e" --cov --cov-report= --junitxml=build/tests-unit.xml || status=1
-$python -m pytest -q -m e2e --cov --cov-append --cov-report=term --junitxml=build/tests-e2e.xml || status=1
-$python -m coverage json -q -o build/coverage.json || status=1
-$python deploy/figures.py build/tests-unit.xml build/tests-e2e.xml build/coverage.json || status=1
-exit $status
+# 0 all passed, 1 some failed; anything else is pytest's own trouble, which no second try mends.
+unit=0
+e2e=0
+$python -m pytest -q -n 2 --dist loadfile -m "not e2e" --cov --cov-report= --junitxml=build/tests-unit.xml || unit=$?
+$python -m pytest -q -m e2e --cov --cov-append --cov-report=term --junitxml=build/tests-e2e.xml || e2e=$?
+[ $unit -le 1 ] && [ $e2e -le 1 ] || exit 1
+$python -m coverage json -q -o build/coverage.json
+
+# What failed is tried once more, alone: a shared machine stalls now and then for longer than Envoy waits for an answer.
+# A fault of the product fails twice. The summary names what needed its second try, so that it is not forgotten.
+again=
+if [ $unit = 1 ] || [ $e2e = 1 ]; then
+    echo "test: trying what failed once more"
+    $python -m pytest -q --last-failed --last-failed-no-failures none --junitxml=build/tests-again.xml
+    again=build/tests-again.xml
+fi
+$python deploy/figures.py build/coverage.json build/tests-unit.xml build/tests-e2e.xml $again

@@ -57,9 +57,30 @@ def test_every_variable_that_the_document_reads_has_a_default_or_a_place_in_the_
 def test_figures_of_a_test_run_are_summed_up_with_what_was_skipped(tmp_path, child, status):
     (tmp_path / "report.xml").write_text(REPORT.format(name="last", child=child))
     (tmp_path / "coverage.json").write_text('{"totals": {"percent_covered": 97.531}}')
-    command = [sys.executable, str(ROOT / "deploy" / "figures.py"), "report.xml", "coverage.json"]
+    command = [sys.executable, str(ROOT / "deploy" / "figures.py"), "coverage.json", "report.xml"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == status
     assert "skipped 1: no engine" in done.stdout
     figures = json.loads((tmp_path / "build" / "figures" / "tests.json").read_text())
-    assert figures == {"tests": 3, "skipped": 1, "failed": status, "coverage": 97.53}
+    assert figures == {"tests": 3, "skipped": 1, "failed": status, "second_try": 0, "coverage": 97.53}
+
+
+@pytest.mark.parametrize(("child", "status", "word"), [("", 0, "passed"), ("<failure/>", 1, "failed again")])
+def test_what_passes_at_its_second_try_counts_as_passed_and_is_named(tmp_path, child, status, word):
+    (tmp_path / "report.xml").write_text(REPORT.format(name="last", child="<failure/>"))
+    (tmp_path / "again.xml").write_text(
+        f'<testsuite><testcase classname="a" name="last">{child}</testcase></testsuite>'
+    )
+    (tmp_path / "coverage.json").write_text('{"totals": {"percent_covered": 97.531}}')
+    command = [sys.executable, str(ROOT / "deploy" / "figures.py"), "coverage.json", "report.xml", "again.xml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == status
+    assert f"last: {word}" in done.stdout
+
+
+def test_failure_without_a_second_try_stays_a_failure(tmp_path):
+    (tmp_path / "report.xml").write_text(REPORT.format(name="last", child="<failure/>"))
+    (tmp_path / "again.xml").write_text("<testsuite></testsuite>")
+    (tmp_path / "coverage.json").write_text('{"totals": {"percent_covered": 97.531}}')
+    command = [sys.executable, str(ROOT / "deploy" / "figures.py"), "coverage.json", "report.xml", "again.xml"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 1
