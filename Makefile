@@ -35,6 +35,11 @@ drills: setup ## the long drills at full length: a noisy neighbour, failures und
 	WARDGATE_DRILL=full $(PY) -m pytest -q tests/e2e/test_neighbour.py tests/e2e/test_failure.py tests/e2e/test_store.py \
 	  tests/e2e/test_credentials.py
 
+.PHONY: vectors
+vectors: setup ## run the third-party vectors that WARDGATE_VECTORS names; writes build/figures/vectors.json
+	@$(PY) -m pytest -q tests/vectors
+	@cat build/figures/vectors.json
+
 .PHONY: fuzz
 fuzz: setup ## spoil a million requests, tokens and certificates; writes build/figures/fuzz.json
 	@$(PY) -m tests.fuzz $(or $(COUNT),1000000)
