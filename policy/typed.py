@@ -8,7 +8,10 @@ from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google.protobuf import Any, ListValue, Struct, Value
 
+from policy.memo import remember_classes
 from policy.scalar import Address
+
+remember_classes()
 
 
 def pack(message: Message) -> Any:
