@@ -20,8 +20,12 @@ def remember_classes() -> None:
     replaced._validate = _validate  # noqa: SLF001 - see above
 
 
-@cache
 def _type_hints(kind: type[Message]) -> dict[str, Any]:
+    return _hints(kind)
+
+
+@cache
+def _hints(kind: type[Message]) -> dict[str, Any]:
     return get_type_hints(kind, vars(sys.modules[kind.__module__]), {})
 
 
