@@ -79,7 +79,12 @@ class Sidecar:
         self._sources.furnish(live)
         resident = await asyncio.to_thread(Resident, snapshot, live)  # a large policy takes tens of milliseconds
         limiter = await self._open_limiter(snapshot.store)
-        await self._sources.fetch(prepared, resident)
+        try:
+            await self._sources.fetch(prepared, resident)
+        except BaseException:
+            if limiter is not self._limiter:
+                await limiter.close()  # nobody else knows of it
+            raise
         # from here to the end without an await: a call sees the old policy or the new one
         live.ring = ring
         self._sources.commit(prepared, live)

@@ -59,6 +59,7 @@ class Seat:
     process: asyncio.subprocess.Process | None = None
     link: Link | None = None
     begun: asyncio.Event = field(default_factory=asyncio.Event)
+    seated: bool = False
     early: int = 0
     deaths: int = 0
     report: dict[str, Any] = field(default_factory=dict)
@@ -80,6 +81,8 @@ class Supervisor:
         self._rules: Rules | None = None
         self._spare: list[tuple[asyncio.subprocess.Process, socket.socket]] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        # a worker that is being seated while a policy is taken up gets either the old one before, or the new one after
+        self._turn = asyncio.Lock()
 
     async def prepare(self, count: int) -> None:
         """Start processes that import while the parent loads; `open` uses them first."""
@@ -101,19 +104,21 @@ class Supervisor:
 
     async def apply(self, snapshot: Snapshot) -> str | None:
         """Have all workers take up a snapshot; where one refuses, all go back to the one before."""
-        faults = await self._tell("apply", snapshot)
-        if faults:
-            if self._snapshot is not None:
-                await self._tell("apply", self._snapshot)
-            return faults[0]
-        self._snapshot = snapshot
-        self.merged.know(snapshot.routes)
-        return None
+        async with self._turn:
+            faults = await self._tell("apply", snapshot)
+            if faults:
+                if self._snapshot is not None:
+                    await self._tell("apply", self._snapshot)
+                return faults[0]
+            self._snapshot = snapshot
+            self.merged.know(snapshot.routes)
+            return None
 
     async def apply_rules(self, rules: Rules) -> None:
         """Have all workers take up the rate limit service's own rules."""
-        self._rules = rules
-        await self._tell("rules", rules)
+        async with self._turn:
+            self._rules = rules
+            await self._tell("rules", rules)
 
     async def look(self) -> list[Seat]:
         """Ask every worker for a report now; that of one that does not answer is empty."""
@@ -136,7 +141,7 @@ class Supervisor:
         """Drain all workers at once; what is not gone when drain and grace are over is killed."""
         self.stopping = True
         processes = [seat.process for seat in self.seats if seat.process] + [process for process, _ in self._spare]
-        await self._tell("stop", None, GLANCE)
+        await self._tell("stop", None, GLANCE, seated=False)
         for _, end in self._spare:
             end.close()
         limit = (self._settings.drain + self._settings.grace) / SECOND + 1.0
@@ -153,11 +158,13 @@ class Supervisor:
         await link.open()
         self._start(link.serve(), f"link {seat.index}")
         await link.ask("begin", (self._settings, seat.index, seat.address, len(self.seats)), PATIENCE)
-        if self._rules is not None:
-            await link.ask("rules", self._rules, PATIENCE)
-        if self._snapshot is not None:
-            await link.ask("apply", self._snapshot, PATIENCE)
-        seat.begun.set()
+        async with self._turn:
+            if self._rules is not None:
+                await link.ask("rules", self._rules, PATIENCE)
+            if self._snapshot is not None and (fault := await link.ask("apply", self._snapshot, PATIENCE)) is not None:
+                self._journal.event("error", "worker without policy", worker=seat.index, why=fault)
+            seat.seated = True
+            seat.begun.set()
 
     async def _keep(self, seat: Seat) -> None:
         """Replace the worker of a seat whenever it is gone, until the parent stops or gives up."""
@@ -177,6 +184,8 @@ class Supervisor:
                 return
             if seat.early:
                 await asyncio.sleep(min(self._stamina.last, self._stamina.first * 2 ** (seat.early - 1)))
+                if self.stopping:
+                    return
             await self._reseat(seat)
 
     async def _reseat(self, seat: Seat) -> None:
@@ -190,14 +199,18 @@ class Supervisor:
     def _bury(self, seat: Seat) -> None:
         self.merged.retire(seat.index)
         seat.begun.clear()
+        seat.seated = False
         seat.report = {}
         if seat.link is not None:
             seat.link.close()
             seat.link = None
 
-    async def _tell(self, kind: str, value: Any, patience: float = PATIENCE) -> list[str]:
-        """Tell all workers the same; what they answered beyond None. One that is gone learns it from its successor."""
-        links = [seat.link for seat in self.seats if seat.link is not None]
+    async def _tell(self, kind: str, value: Any, patience: float = PATIENCE, *, seated: bool = True) -> list[str]:
+        """Tell all workers the same, by default those that are seated; what they answered beyond None.
+
+        One that is gone, or is being seated, learns it when it is seated.
+        """
+        links = [seat.link for seat in self.seats if seat.link is not None and (seat.seated or not seated)]
         answers = await asyncio.gather(*(link.ask(kind, value, patience) for link in links), return_exceptions=True)
         return [str(answer) for answer in answers if answer is not None and not isinstance(answer, LinkClosed)]
 

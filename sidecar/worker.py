@@ -51,6 +51,7 @@ class Worker:
         self._pressure = Pressure()
         self._server: Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._turn = asyncio.Lock()  # policies are taken up in the order in which they came, however long each takes
 
     async def start(self, listen: str) -> str:
         """Open the server; the address in use. Raises AddressUnusable, or ValueError for what is broken on disk."""
@@ -73,7 +74,8 @@ class Worker:
         """Take up a snapshot; None, or why it cannot be used, all being as before then."""
         before = clock.elapsed()
         try:
-            await self._sidecar.apply(snapshot)
+            async with self._turn:
+                await self._sidecar.apply(snapshot)
         except (ValueError, KeyError, KeysUnusable) as error:
             return f"the policy cannot be used: {type(error).__name__}: {error}"
         if not self._health.serving:

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +25,20 @@ kind, number, value = pickle.loads(end.recv(size, socket.MSG_WAITALL))
 data = pickle.dumps(("answer", number, value[2]))
 end.sendall(len(data).to_bytes(4, "big") + data)
 sys.exit(7)
+"""
+
+# Writes down what it is asked, and begins once there is a file named "gate".
+GATED = """
+import os, pickle, socket, sys, time
+end = socket.socket(fileno=int(sys.argv[1]))
+while head := end.recv(4, socket.MSG_WAITALL):
+    kind, number, value = pickle.loads(end.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL))
+    with open("{folder}/asked", "a") as asked:
+        print(kind, file=asked)
+    while kind == "begin" and not os.path.exists("{folder}/gate"):
+        time.sleep(0.01)
+    data = pickle.dumps(("answer", number, None))
+    end.sendall(len(data).to_bytes(4, "big") + data)
 """
 
 
@@ -62,6 +77,29 @@ async def test_a_worker_that_cannot_even_begin_is_an_error_of_the_start(monkeypa
         await supervisor.open("unix:/tmp/unused.sock", 1)
     await supervisor.close()
     written.close()
+
+
+async def test_a_policy_is_taken_up_while_a_worker_is_being_seated_and_the_worker_learns_it_then(monkeypatch, tmp_path):
+    """A worker that is on its way refuses no edit, and does not end up with the policy before."""
+    monkeypatch.setattr(module, "_spawn", spawning(GATED.format(folder=tmp_path)))
+    monkeypatch.setattr(module, "REPORT_INTERVAL", 1000.0)
+    gate, asked = tmp_path / "gate", tmp_path / "asked"
+    gate.touch()
+    written, _ = journal()
+    supervisor = Supervisor(Settings(tmp_path / "x", drain=0, grace=0), written, QUICK)
+    await supervisor.open("unix:/tmp/unused.sock", 1)
+    gate.unlink()
+    supervisor.seats[0].process.kill()
+    await until(lambda: asked.read_text().split() == ["begin", "begin"])
+    fault = await asyncio.wait_for(supervisor.apply(SimpleNamespace(routes={})), 5)
+    gate.touch()
+    await asyncio.wait_for(supervisor.seats[0].begun.wait(), 5)
+    supervisor.seats[0].process.kill()
+    await supervisor.close()
+    written.close()
+
+    assert fault is None
+    assert asked.read_text().split()[:3] == ["begin", "begin", "apply"]
 
 
 def test_each_worker_has_an_address_of_its_own():
