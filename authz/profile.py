@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from authz.organisation import LISTED_AUTHORITIES, PSD2_ROLES, judge_authority, judge_organisation, read_roles
+from authz.organisation import PSD2_ROLES, judge_authority, judge_organisation, read_roles
 from authz.parsed import CLIENT_AUTH, Parsed
 from authz.statements import TYPES, Statements, read_statements
 from model.instant import Instant
@@ -42,11 +42,6 @@ class Identity:
     issuer: str
     thumbprint: str
     not_after: Instant
-
-    @property
-    def authority_listed(self) -> bool:
-        """Whether the authority is one of ETSI TS 119 495 Annex D; worth a remark in the log, no ground to refuse."""
-        return self.authority in LISTED_AUTHORITIES
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,6 @@ from policy.plane import Plane
 from policy.route import Route
 from policy.typed import extension, pack, socket, span, struct, watched
 
-# With trusted hops in front, these two are the hops' word and Envoy reads them by its own rules.
-_HOP_HEADERS = ("x-forwarded-for", "x-forwarded-proto")
-
 _NOWHERE = core.CidrRange(address_prefix="255.255.255.255", prefix_len=32)
 
 _LOG_FIELDS = {

@@ -39,7 +39,6 @@ def test_a_qwac_of_a_listed_issuer_is_an_identity(root):
     assert identity.psd2_roles == {"PSP_AI", "PSP_PI"}
     assert identity.authority == "DE-BAFIN"
     assert identity.authority_name == pki.AUTHORITY_NAME
-    assert identity.authority_listed
     assert identity.common_name == "partner.example"
     assert identity.issuer == "CN=Test Root"
     assert identity.serial == format(leaf.certificate.serial_number, "x")

