@@ -244,6 +244,7 @@ def _configure(address: str, options: Options) -> h2corn.Config:
         http1=False,
         grpc=True,
         access_log=False,
+        log_format="json",
         date_header=False,
         max_concurrent_streams=STREAMS,
         timeout_graceful_shutdown=options.longest_grace / SECOND,

@@ -24,7 +24,7 @@ class Settings:
     admin: str = ""
     state: Path | None = None
     workers: int | None = None
-    server: str = "grpcio"
+    server: str = "h2corn"
     rates: Rates | None = None
     drain: Duration = SECOND
     grace: Duration = 3 * SECOND

@@ -227,7 +227,7 @@ async def test_waiting_for_a_first_document_refuses_meanwhile():
 async def test_the_parent_has_no_grpc_threads():
     """G-01: the types of Envoy's API import the gRPC library; the process that starts others never uses it."""
     with short_folder() as folder:
-        async with served("--envoy-dir", str(folder / "envoy"), folder=folder) as sidecar:
+        async with served("--server", "grpcio", "--envoy-dir", str(folder / "envoy"), folder=folder) as sidecar:
             (worker,) = await sidecar.pids()
             assert not threads_of_grpc(sidecar.process.pid)
             assert threads_of_grpc(worker)
