@@ -11,8 +11,8 @@ the instance's share until the server has been told what was spent of it.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from model.instant import MILLISECOND, SECOND, Instant
-from model.quota import Charge, Outcome
+from model.instant import MILLISECOND, SECOND, Duration, Instant
+from model.quota import Algorithm, Charge, Outcome, Quota
 from ratelimit.lease import WARM, Lease, leased
 from ratelimit.share import Share
 from ratelimit.store import NEVER, Draw, Drawn, Identity, identify, permits
@@ -279,7 +279,9 @@ class Ledger:
         found, gone = [], []
         for identity, lease in self._leases.items():
             idle = now - lease.seen
-            if lease.held or lease.owed or lease.spare or lease.away or idle <= WARM:
+            if idle > FORGET and not lease.pending and idle > _whole(lease.quota):
+                gone.append(identity)  # whatever was spent then counts no more: an outage must not fill the memory
+            elif lease.held or lease.owed or lease.spare or lease.away or idle <= WARM:
                 found.append(lease)
             elif idle > FORGET and not lease.pending and lease.until <= now:
                 gone.append(identity)
@@ -315,6 +317,13 @@ class Ledger:
         if lease.until > now or 2 * lease.held >= target:
             return -lease.spare
         return target - lease.held - lease.spare
+
+
+def _whole(quota: Quota) -> Duration:
+    """Tell after how long without a spend a counter is the same as none."""
+    if quota.algorithm is Algorithm.WINDOW or quota.count <= 0:
+        return quota.period
+    return quota.burst * quota.period // quota.count
 
 
 def _spread(estimate: tuple[int, int]) -> tuple[int, int, int]:

@@ -299,3 +299,16 @@ def test_a_count_of_zero_is_refused_without_dividing_by_it():
     charge = charge_of(Quota("none", 0, SECOND, 0))
 
     assert [instance.allowed(charge) for _ in range(3)] == [False] * 3
+
+
+def test_an_outage_leaves_nothing_behind_of_keys_that_are_whole_again():
+    """Debts are kept as long as they count, so that strangers who come once cannot fill the memory meanwhile."""
+    instance = Instance()
+    instance.cut = True
+    for number in range(100):
+        assert instance.allowed(charge_of(bucket_of(10, SECOND), str(number)))
+    instance.decide(charge_of(bucket_of(10, HOUR), "slow"))
+    owing = len(instance.ledger)
+    instance.draw(FORGET + SECOND)
+
+    assert (owing, len(instance.ledger)) == (101, 1)
