@@ -1,4 +1,4 @@
-"""What every selectable server does: sockets, health, keepalive, age, drain (the abuse suite is test_abuse.py)."""
+"""What every selectable server does: sockets, health, keepalive, age, drain (what clients do wrong: test_abuse.py, test_break.py)."""
 
 import asyncio
 import socket
