@@ -184,11 +184,11 @@ class Supervisor:
                 return
             if seat.early:
                 await asyncio.sleep(min(self._stamina.last, self._stamina.first * 2 ** (seat.early - 1)))
-                if self.stopping:
-                    return
             await self._reseat(seat)
 
     async def _reseat(self, seat: Seat) -> None:
+        if self.stopping:
+            return  # `close` counts the processes once
         try:
             await self._seat(seat)
         except Exception as error:  # noqa: BLE001 - whatever kept it from beginning counts as one more early death

@@ -272,6 +272,20 @@ def await_ready(world):
         time.sleep(0.05)
 
 
+def deny(status, body, *headers):
+    def answer(_request):
+        response = ext_authz_pb2.CheckResponse()
+        response.status.code = 7
+        response.denied_response.status.code = status
+        response.denied_response.body = body
+        for name, value in headers:
+            option = response.denied_response.headers.add()
+            option.header.key, option.header.value = name, value
+        return response
+
+    return answer
+
+
 if __name__ == "__main__":
     for name in write_files(ROOT / "envoy" / "open-banking", compile_example()):
         print(f"envoy/open-banking/{name}")  # noqa: T201 - says what it did

@@ -13,7 +13,7 @@ from pb import ext_authz_pb2
 from policy.document import load_document
 from policy.envoy import compile_envoy
 from policy.output import write_files
-from tests.policy.build import EXAMPLE, run_world
+from tests.policy.build import EXAMPLE, deny, run_world
 
 pytestmark = pytest.mark.e2e
 
@@ -221,20 +221,6 @@ def test_preflight_of_a_known_origin_is_answered_without_asking(world):
     stranger = world.curl(path, *asked, "-H", "origin: https://evil.example", plane="public", client=None)
     assert "access-control-allow-origin" not in stranger[1]
     assert len(world.sidecar.checks) == checks + 1
-
-
-def deny(status, body, *headers):
-    def answer(_request):
-        response = ext_authz_pb2.CheckResponse()
-        response.status.code = 7
-        response.denied_response.status.code = status
-        response.denied_response.body = body
-        for name, value in headers:
-            option = response.denied_response.headers.add()
-            option.header.key, option.header.value = name, value
-        return response
-
-    return answer
 
 
 def test_refusal_of_the_sidecar_passes_unchanged(world):

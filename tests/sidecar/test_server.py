@@ -1,4 +1,4 @@
-"""What every selectable server does: sockets, health, keepalive, age, drain (what clients do wrong: test_abuse.py, test_break.py)."""
+"""What every selectable server does: sockets, health, keepalive, age, drain (abuse: test_abuse.py, test_break.py)."""
 
 import asyncio
 import socket
