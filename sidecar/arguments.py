@@ -133,7 +133,10 @@ def _add_serve(commands: "Commands") -> None:
     life = parser.add_argument_group("how")
     life.add_argument("--workers", type=_count, metavar="N", help="processes (default: the document's)")
     life.add_argument(
-        "--server", choices=("grpcio", "h2corn"), default="h2corn", help="the gRPC server (default: h2corn)"
+        "--server",
+        choices=("auto", "grpcio", "h2corn"),
+        default="auto",
+        help="the gRPC server (default: h2corn behind a Unix socket, else grpcio)",
     )
     life.add_argument(
         "--drain", type=_duration, default="1s", metavar="TIME", help="new calls are still answered after a stop signal"
