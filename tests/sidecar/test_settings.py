@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.settings import Settings, pick_server
+from sidecar.settings import AUTO, pick_server
 
 
 @pytest.mark.parametrize(
@@ -11,7 +11,7 @@ from sidecar.settings import Settings, pick_server
 )
 def test_server_is_chosen_by_the_address_where_the_choice_is_open(address, server):
     """Decision 62: what only grpc.aio does matters between machines."""
-    assert pick_server(Settings().server, address) == server
+    assert pick_server(AUTO, address) == server
 
 
 @pytest.mark.parametrize("server", ["grpcio", "h2corn"])
