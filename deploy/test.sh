@@ -8,10 +8,14 @@ python=.venv/bin/python
 mkdir -p build/figures
 rm -f build/tests-*.xml build/figures/tests.json .coverage
 
-if ! command -v redis-server >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    echo "test: installing redis-server"
-    { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install redis-server; } >/dev/null 2>&1 ||
-        echo "test: redis-server cannot be installed; its tests will be skipped"
+missing=
+for program in redis-server curl; do
+    command -v $program >/dev/null || missing="$missing $program"
+done
+if [ -n "$missing" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "test: installing$missing"
+    { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install $missing; } >/dev/null 2>&1 ||
+        echo "test: not all of$missing can be installed; the tests that need it will be skipped"
 fi
 
 # 0 all passed, 1 some failed; anything else is pytest's own trouble, which no second try mends.

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 import threading
 import time
 import uuid
@@ -24,6 +25,8 @@ JSON = ("-H", "content-type: application/json")
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
     pytest.importorskip("envoy")
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
     with run_world(tmp_path_factory.mktemp("w")) as running:
         yield running
 
