@@ -8,12 +8,15 @@ from envoy_data_plane.envoy.extensions.path.match.uri_template import v3 as temp
 from envoy_data_plane.envoy.type import v3 as envoy_type
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 
+from model.instant import MILLISECOND
 from policy.filters import AUTHORITY, CORS, cors_policy, known_origins, label, route_filters
 from policy.gateway import Document
 from policy.plane import Cors, Plane
 from policy.route import Match, Mirror, Retry, Route
 from policy.typed import exact, extension, header, pack, regex, span
 
+# Envoy's timers read the kernel's coarse clock, which lags by up to one tick: 4 ms as Debian builds it, 10 at most.
+_TICK = 10 * MILLISECOND
 _INTERNAL_HEADERS = [
     "x-envoy-internal",
     "x-envoy-external-address",
@@ -94,7 +97,7 @@ def _action(route: Route, document: Document) -> config.RouteAction:
     upstream = document.upstreams[route.targets[0]]
     timeout = upstream.timeout if route.timeout is None else route.timeout
     action = config.RouteAction(
-        timeout=span(timeout),
+        timeout=span(_whole(timeout)),
         cluster_not_found_response_code=config.RouteActionClusterNotFoundResponseCode.SERVICE_UNAVAILABLE,
         retry_policy=_retry(route),
         request_mirror_policies=list(map(_mirror, route.mirrors)),
@@ -103,7 +106,7 @@ def _action(route: Route, document: Document) -> config.RouteAction:
         action.idle_timeout = span(route.idle_timeout)
     if upstream.protocol == "grpc" and not route.transcode:
         # A gRPC caller's own deadline may shorten the budget and never lengthen it.
-        action.max_stream_duration = config.RouteActionMaxStreamDuration(grpc_timeout_header_max=span(timeout))
+        action.max_stream_duration = config.RouteActionMaxStreamDuration(grpc_timeout_header_max=span(_whole(timeout)))
     if route.rewrite is not None:
         action.prefix_rewrite = route.rewrite
     if route.split:
@@ -114,6 +117,11 @@ def _action(route: Route, document: Document) -> config.RouteAction:
     else:
         action.cluster = route.targets[0]
     return action
+
+
+def _whole(timeout: int) -> int:
+    """Give a backend all of its nanoseconds: no 504 comes before the document's instant. 0 stays no timeout."""
+    return timeout + _TICK if timeout else 0
 
 
 def _retry(route: Route) -> config.RetryPolicy | None:

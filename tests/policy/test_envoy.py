@@ -251,7 +251,7 @@ def test_only_a_safe_request_is_sent_again_and_only_where_no_connection_was_made
     found = routes(files, "partner")
     for name in ("accounts-list", "account", "transactions", "payment", "funds"):
         assert found[name]["route"]["retry_policy"] == {"retry_on": "connect-failure", "num_retries": 1}
-        assert found[name]["route"]["timeout"] == "2.500s"
+        assert found[name]["route"]["timeout"] == "2.510s"  # 2,500 ms and a tick of the coarse clock
     for name in ("payment-initiate", "funds-confirm", "transactions-watch"):
         assert "retry_policy" not in found[name]["route"]
 
