@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 
 from model.instant import Instant
 from model.snapshot import Store as Settings
+from ratelimit.epoch import Epochs
 from ratelimit.node import LAST_PROBE, PROBE_TIMEOUT, Node, Opener, name_cause
 from ratelimit.script import Naming
 from ratelimit.store import StoreAway
@@ -33,6 +34,7 @@ class Cluster:
         self._changed = changed
         self._seeds = [connect_options(settings, url) for url in settings.urls]
         self._nodes: dict[Address, Node] = {}
+        self._epochs = Epochs()  # a promoted replica is another server with the same data
         self._owners: list[Node | None] = [None] * SLOTS
         self._watch: asyncio.Task[None] | None = None
         self._stale = asyncio.Event()
@@ -130,6 +132,7 @@ class Cluster:
             self._lost,
             joined=False,
             probe_key=probe_key(self._naming.prefix, spans),
+            epochs=self._epochs,
         )
         node.clock = self._clock
         return node

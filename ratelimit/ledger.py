@@ -41,16 +41,24 @@ class Asking:
 class Ledger:
     """All keys that this instance knows. `away` tells whether the server of a charge's counter cannot be asked.
 
-    `wake` is called when there is something new to draw. `instances` is how many share the store.
+    `wake` is called when there is something new to draw. `lost` tells whether the server came back without its data:
+    it can be told what was spent, but decides nothing before all instances have told it. `instances` is how many share
+    the store.
     """
 
-    def __init__(self, away: Callable[[Charge], bool], wake: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        away: Callable[[Charge], bool],
+        wake: Callable[[], None] = lambda: None,
+        lost: Callable[[Charge], bool] = lambda _charge: False,
+    ) -> None:
         self.instances = 1
         self.share = Share()
         self._leases: dict[Identity, Lease] = {}
         self._dirty: list[Lease] = []
         self._swept = 0
-        self._away = away
+        self._unreachable = away
+        self._lost = lost
         self._wake = wake
 
     def __len__(self) -> int:
@@ -143,10 +151,11 @@ class Ledger:
     def _stay(self, lease: Lease, now: Instant) -> bool:
         """Tell whether to stay with the share: what is left means little before all instances have reported theirs."""
         lease.calm = lease.calm or now + CALM
-        lease.away = now < lease.calm
-        if lease.away:
-            self._mark(lease)
+        lease.away = now < lease.calm or self._lost(lease.charge)
         return lease.away
+
+    def _away(self, charge: Charge) -> bool:
+        return self._unreachable(charge) or self._lost(charge)
 
     def drain(self) -> list[Draw]:
         """List what is to be reported and given back at the end of this instance's life."""
@@ -281,7 +290,7 @@ class Ledger:
             idle = now - lease.seen
             if idle > FORGET and not lease.pending and idle > _whole(lease.quota):
                 gone.append(identity)  # whatever was spent then counts no more: an outage must not fill the memory
-            elif lease.held or lease.owed or lease.spare or lease.away or idle <= WARM:
+            elif lease.held or lease.owed or lease.spare or lease.away or idle <= WARM or self._lost(lease.charge):
                 found.append(lease)
             elif idle > FORGET and not lease.pending and lease.until <= now:
                 gone.append(identity)
@@ -290,8 +299,10 @@ class Ledger:
         return found
 
     def _wish(self, lease: Lease, now: Instant) -> Draw | None:
-        if lease.pending or self._away(lease.charge) or not (leased(lease.quota) or lease.owed):
+        if lease.pending or self._unreachable(lease.charge) or not (leased(lease.quota) or lease.owed):
             return None
+        if self._lost(lease.charge):
+            self._turn_away(lease, now)
         lease.sent = lease.owed
         if lease.away or not leased(lease.quota):
             deficit = self.share.deficit(lease.charge, now)

@@ -20,6 +20,7 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from model.instant import SECOND, Duration, Instant
 from model.quota import Outcome
+from ratelimit.epoch import Epochs
 from ratelimit.script import SOURCE, Group, Naming, decode, encode
 from ratelimit.store import Drawn, StoreAway
 
@@ -68,7 +69,8 @@ class Node:
     """A server that `opener` knows how to connect to.
 
     `joined` True lets one call carry the counters of many principals (any server but a cluster's). `probe_key` is a key
-    that lives on the server. `changed` is told, with a cause, when the server goes away ("" when it is back).
+    that lives on the server. `changed` is told, with a cause, when the server goes away ("" when it is back). `epochs`
+    remembers when the servers' data began.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Node:
         *,
         joined: bool = True,
         probe_key: str = "",
+        epochs: Epochs | None = None,
     ) -> None:
         self.away = True
         self.calls = 0
@@ -90,11 +93,18 @@ class Node:
         self._changed = changed
         self._joined = joined
         self._probe_key = probe_key or f"{naming.prefix}:probe"
+        self._epochs = epochs or Epochs()
+        self._settles = 0.0
         self._connection: Connection | None = None
         self._queue: list[Waiting] = []
         self._pump: asyncio.Task[None] | None = None
         self._probe: asyncio.Task[None] | None = None
         self.clock: Callable[[], Instant] | None = None  # None: the server's own
+
+    @property
+    def lost(self) -> bool:
+        """Whether the server came back without its data, and the instances are still telling it what they know."""
+        return self._settles > 0 and self._settles > asyncio.get_running_loop().time()
 
     async def start(self, patience: float) -> None:
         """Look for the server, waiting for it at most `patience` seconds; it is looked for until `close`."""
@@ -230,8 +240,16 @@ class Node:
     async def _open(self) -> Connection:
         connection = await self._opener()
         try:
-            commands = [("SET", self._probe_key, "1", "PX", "60000"), ("SCRIPT", "LOAD", SOURCE)]
-            check(*await exchange(connection, commands))
+            mark = f"{self._probe_key}:epoch"
+            commands = [
+                ("SET", self._probe_key, "1", "PX", "60000"),
+                ("SCRIPT", "LOAD", SOURCE),
+                self._epochs.command(mark, self.clock and self.clock()),
+            ]
+            replies = await exchange(connection, commands)
+            check(*replies)
+            settling = self._epochs.read(mark, cast("bytes", replies[-1]))
+            self._settles = asyncio.get_running_loop().time() + settling / SECOND if settling else 0.0
         except BaseException:
             await connection.disconnect(nowait=True)
             raise

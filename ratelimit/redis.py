@@ -113,6 +113,13 @@ class RedisStore:
         node = self.find(charge)
         return node is None or node.away
 
+    def lost(self, charge: Charge) -> bool:
+        """Whether the server of a charge's counter came back empty, and is still being told what was spent."""
+        if not any(node.lost for node in self._topology.nodes()):
+            return False
+        node = self.find(charge)
+        return node is not None and node.lost
+
     async def spend(self, charges: Sequence[Charge], now: Instant) -> Sequence[Outcome]:
         """See `ratelimit.store.Store`. Several shards are asked at once; where one refuses, the others are refunded."""
         del now
@@ -169,6 +176,8 @@ class RedisStore:
         node = self.find(first.charge if isinstance(first, Draw) else first)
         if node is None:
             raise StoreAway("the cluster is not known yet")
+        if node.lost and group.verb in ("spend", "look") and not is_sign(group):
+            raise StoreAway("the server lost its data, and is being told what was spent")
         try:
             return await node.ask(group)
         except Redirected:
@@ -212,6 +221,11 @@ class RedisStore:
         else:
             raise ValueError(f"unknown topology: {settings.topology!r}")
         return Solo(Node(opener, self._naming, settings.budget, self._changed))
+
+
+def is_sign(group: Group) -> bool:
+    """Tell whether a group asks for places only: nobody reports those, so there is nothing to wait for."""
+    return all(not isinstance(item, Draw) and item.quota.concurrent for item in group.items)
 
 
 def _gather(parts: Sequence[Sequence[int]], answers: Sequence[Answer]) -> list[object]:

@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 from uuid import uuid4
 
 from model.instant import SECOND, Instant
@@ -42,6 +42,15 @@ class Backing(Store, Protocol):
         ...
 
 
+@runtime_checkable
+class Forgetful(Protocol):
+    """A store that can come back without its data."""
+
+    def lost(self, charge: Charge) -> bool:
+        """Whether the part that counts this charge came back empty, and is still being told what was spent."""
+        ...
+
+
 class SharedLimiter:
     """See `ratelimit.limiter.OpenLimiter`. `clock` reads nanoseconds since the epoch.
 
@@ -52,7 +61,8 @@ class SharedLimiter:
         self, store: Backing, settings: Settings, clock: Callable[[], Instant], instances: int = 1, name: str = ""
     ) -> None:
         self.store = store
-        self.ledger = Ledger(store.away, self._wake)
+        self._lost = store.lost if isinstance(store, Forgetful) else _never
+        self.ledger = Ledger(store.away, self._wake, self._lost)
         self._settings = settings
         self._least = instances
         self._clock = clock
@@ -66,7 +76,7 @@ class SharedLimiter:
         """See `model.quota.Limiter`."""
         if self._settings.leases:
             return self.ledger.admit(charges, now)
-        if any(self.store.away(charge) for charge in charges):
+        if any(self.store.away(charge) or self._lost(charge) for charge in charges):
             return self.ledger.share.take(charges, now)
         return None
 
@@ -164,3 +174,8 @@ class SharedLimiter:
         self.ledger.instances = max(self._counts)
         share = self._settings.share
         self.ledger.share.part = (share, 1000) if share else (1, self.ledger.instances)
+
+
+def _never(charge: Charge) -> bool:
+    del charge
+    return False
