@@ -47,6 +47,12 @@ class Fleet:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
         return [pid, *(int(child) for child in children)]
 
+    def sockets(self) -> Sequence[Path]:
+        """Where the sidecar listens: one socket for each worker, without a number where there is only one."""
+        if self.workers == 1:
+            return [self.folder / "w.sock"]
+        return [self.folder / f"w.sock.{number}" for number in range(self.workers)]
+
 
 @contextlib.contextmanager
 def open_fleet(folder: Path, server: str, workers: int = 1) -> Iterator[Fleet]:
@@ -111,8 +117,7 @@ def _start(fleet: Fleet) -> None:
     _spawn(fleet, "noop", [sys.executable, "-m", "bench.noop", fleet.server, f"unix:{sockets['noop']}"], environment)
     envoy = [envoy_binary(), "--log-level", "error", "--concurrency", "1", "--disable-hot-restart"]
     _spawn(fleet, "origin", [*envoy, "-c", str(folder / "origin.json")], environment)
-    suffix = ".0" if fleet.workers > 1 else ""
-    for path in (Path(str(sockets["wardgate"]) + suffix), sockets["noop"]):
+    for path in (*fleet.sockets(), sockets["noop"]):
         _await_socket(fleet, path)
     _spawn(fleet, "envoy", [*envoy, "-c", str(folder / "envoy.yaml")], environment)
     for name, port in fleet.ports.items():

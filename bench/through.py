@@ -1,4 +1,8 @@
-"""Through Envoy: what each way of deciding adds, at fixed rates and at saturation, in interleaved rounds."""
+"""Through Envoy: what each way of deciding adds, at fixed rates and at saturation, in interleaved rounds.
+
+At a fixed rate the requests come evenly (bench/load.py says how), so its times are those of single requests and not of
+the queue of a burst.
+"""
 
 import statistics
 import tempfile
@@ -27,7 +31,7 @@ def measure_through(server: str, rounds: int = 5, seconds: float = 2.0, workers:
                 rows.setdefault((variant, "free"), []).append(run_variant(fleet, variant, Shape(int(free * seconds))))
                 for part in PARTS:
                     rate = max(40, int(free * part))
-                    shape = Shape(int(rate * seconds), connections=4, streams=8, rate=rate)
+                    shape = Shape(int(rate * seconds), streams=2, rate=rate)
                     rows.setdefault((variant, f"{part:.0%}"), []).append(run_variant(fleet, variant, shape))
     return rows
 
