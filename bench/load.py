@@ -35,7 +35,8 @@ class LoadFailed(Exception):
 class Load:
     """What one run showed. Times in milliseconds, `cpu_us` in microseconds per request.
 
-    `rps` are answers per second in the middle of the run, without its start and its end. `cpu_us` has each named process, and "generator": h2load itself.
+    `rps` are answers per second in the middle of the run, without its start and its end. `cpu_us` has each named
+    process, and "generator": h2load itself.
     """
 
     requests: int
@@ -156,7 +157,8 @@ def read_rows(lines: Sequence[str], cpu: Mapping[str, float]) -> Load:
     total = len(rows)
     failed = sum(1 for _, status, _ in rows if not status.startswith("2"))
     if not total or failed:
-        raise LoadFailed(f"{failed} of {total} requests failed")
+        statuses = ", ".join(sorted({status for _, status, _ in rows}))
+        raise LoadFailed(f"{failed} of {total} requests failed; statuses: {statuses or 'none'}")
     counted = sorted(taken / 1000 for _, _, taken in rows[int(total * WARM_UP) :])
     return Load(
         total,
