@@ -134,7 +134,7 @@ def _add_serve(commands: "Commands") -> None:
     life.add_argument("--workers", type=_count, metavar="N", help="processes (default: the document's)")
     life.add_argument(
         "--server",
-        choices=("auto", "grpcio", "h2corn"),
+        choices=("auto", "grpcio", "h2corn", "zttp"),
         default="auto",
         help="the gRPC server (default: h2corn behind a Unix socket, else grpcio)",
     )

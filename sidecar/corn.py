@@ -5,17 +5,15 @@ What a gRPC library would do is done here: content type, method, message framing
 """
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, cast
-from urllib.parse import quote
 
 import h2corn
 
 from model.instant import SECOND, Duration
 from model.rpc import RpcError
-from sidecar.frames import FrameInvalid, Frames, write_frame
+from sidecar.frames import FrameInvalid, Frames, read_timeout, write_frame, write_status
 from sidecar.server import (
     DEADLINE_EXCEEDED,
     INTERNAL,
@@ -41,9 +39,6 @@ STREAMS = 1024
 _TYPE = (b"content-type", b"application/grpc")
 _START: Event = {"type": "http.response.start", "status": 200, "headers": [_TYPE], "trailers": True}
 _GOOD: Event = {"type": "http.response.trailers", "headers": [(b"grpc-status", b"0")], "more_trailers": False}
-_TIMEOUT = re.compile(rb"([0-9]{1,8})([HMSmun])")
-_UNITS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
-_PRINTABLE = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 
 
 class Gone(Exception):
@@ -104,7 +99,7 @@ class H2cornServer:
             return
         call = _Call(send)
         try:
-            async with asyncio.timeout(_read_timeout(headers.get(b"grpc-timeout"))):
+            async with asyncio.timeout(read_timeout(headers.get(b"grpc-timeout"))):
                 await self._dispatch(
                     scope["path"], scope["query_string"], headers, _Messages(receive, self._options.max_message), call
                 )
@@ -207,9 +202,7 @@ class _Call:
         if self._ended:
             return
         self._ended = True
-        status = [(b"grpc-status", str(code).encode())]
-        if message:
-            status.append((b"grpc-message", quote(message, safe=_PRINTABLE).encode()))
+        status = write_status(code, message)
         if not self._begun:  # Trailers-Only
             await self._send({"type": "http.response.start", "status": 200, "headers": [_TYPE, *status]})
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -221,16 +214,6 @@ class _Call:
 async def _refuse_http(send: Send, status: int) -> None:
     await send({"type": "http.response.start", "status": status, "headers": []})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def _read_timeout(value: bytes | None) -> float | None:
-    """Read a `grpc-timeout` as seconds; None where there is none. Raises RpcError for one that is malformed."""
-    if value is None:
-        return None
-    match = _TIMEOUT.fullmatch(value)
-    if match is None:
-        raise RpcError(INTERNAL, "a malformed grpc-timeout")
-    return int(match[1]) * _UNITS[match[2]]
 
 
 def _configure(address: str, options: Options) -> h2corn.Config:

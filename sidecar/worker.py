@@ -17,6 +17,7 @@ from sidecar.grpcio import GrpcioServer
 from sidecar.health import Health
 from sidecar.keys import KeysUnusable, RingFile
 from sidecar.logs import Journal
+from sidecar.loop import LoopServer
 from sidecar.metrics import Gauge, Metrics
 from sidecar.pool import ALONE, Company
 from sidecar.pressure import Pressure
@@ -25,7 +26,7 @@ from sidecar.server import Opener, Options, Server
 from sidecar.settings import Settings, pick_server
 from sidecar.sources import Place, Sources
 
-SERVERS: dict[str, Opener] = {"grpcio": GrpcioServer, "h2corn": H2cornServer}
+SERVERS: dict[str, Opener] = {"grpcio": GrpcioServer, "h2corn": H2cornServer, "zttp": LoopServer}
 
 PRESS_INTERVAL: Duration = 20 * MILLISECOND
 RING_INTERVAL: Duration = 15 * SECOND

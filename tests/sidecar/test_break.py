@@ -50,17 +50,19 @@ async def test_a_malformed_deadline_harms_nobody(opener, deadline):
         assert await answers(address)
 
 
-async def test_a_connection_lost_with_two_hundred_open_streams_leaves_none_behind(opener):
+async def test_connections_lost_with_two_hundred_open_streams_leave_none_behind(opener):
     echo = Echo()
     async with serve(opener, echo) as address:
         for _ in range(2):
-            async with raw(address) as client:
-                for _ in range(100):
-                    for path in (WAIT, WAIT + "Stream"):
-                        number = client.begin(path)
-                        await client.send(number, frame(b"x"), end=path == WAIT)
+            async with raw(address) as first, raw(address) as second:
+                for client in (first, second):
+                    for _ in range(50):
+                        for path in (WAIT, WAIT + "Stream"):
+                            number = client.begin(path)
+                            await client.send(number, frame(b"x"), end=path == WAIT)
                 await until(lambda: echo.open == 200)
-                client.writer.transport.abort()
+                first.writer.transport.abort()
+                second.writer.transport.abort()
             await until(lambda: echo.open == 0)
         assert await answers(address)
 
