@@ -1,8 +1,8 @@
 """A third server, on trial (decision 62): HTTP/2 in the worker's own loop, by zttp, which does no I/O.
 
 No thread stands between a socket and a handler, and what several calls of one turn of the loop answer leaves in one
-write. What a gRPC library would do is done by hand, here and in exchange.py: content type, method, framing, deadline, status,
-age of connections (gRFC A9), and a farewell that loses no call (RFC 9113, section 6.8).
+write. What a gRPC library would do is done by hand, here and in exchange.py: content type, method, framing,
+deadline, status, age of connections (gRFC A9), and a farewell that loses no call (RFC 9113, section 6.8).
 """
 
 import asyncio
