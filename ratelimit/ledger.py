@@ -41,8 +41,9 @@ class Asking:
 class Ledger:
     """All keys that this instance knows. `away` tells whether the server of a charge's counter cannot be asked.
 
-    `wake` is called when there is something new to draw. `lost` tells whether the server came back without its data:
-    it can be told what was spent, but decides nothing before all instances have told it. `instances` is how many share
+    `wake` is called when there is something new to draw. `lost` tells for how long the
+    server has been without the data that it held, 0 where it is not: it can be told what was spent, but decides nothing
+    before all instances have told it. `instances` is how many share
     the store.
     """
 
@@ -50,7 +51,7 @@ class Ledger:
         self,
         away: Callable[[Charge], bool],
         wake: Callable[[], None] = lambda: None,
-        lost: Callable[[Charge], bool] = lambda _charge: False,
+        lost: Callable[[Charge], Duration] = lambda _charge: 0,
     ) -> None:
         self.instances = 1
         self.share = Share()
@@ -151,11 +152,11 @@ class Ledger:
     def _stay(self, lease: Lease, now: Instant) -> bool:
         """Tell whether to stay with the share: what is left means little before all instances have reported theirs."""
         lease.calm = lease.calm or now + CALM
-        lease.away = now < lease.calm or self._lost(lease.charge)
+        lease.away = now < lease.calm or self._lost(lease.charge) > 0
         return lease.away
 
     def _away(self, charge: Charge) -> bool:
-        return self._unreachable(charge) or self._lost(charge)
+        return self._unreachable(charge) or self._lost(charge) > 0
 
     def drain(self) -> list[Draw]:
         """List what is to be reported and given back at the end of this instance's life."""
@@ -301,12 +302,15 @@ class Ledger:
     def _wish(self, lease: Lease, now: Instant) -> Draw | None:
         if lease.pending or self._unreachable(lease.charge) or not (leased(lease.quota) or lease.owed):
             return None
-        if self._lost(lease.charge):
+        lost = self._lost(lease.charge)
+        if lost:
             self._turn_away(lease, now)
         lease.sent = lease.owed
         if lease.away or not leased(lease.quota):
             deficit = self.share.deficit(lease.charge, now)
-            return Draw(lease.charge, min(lease.owed, deficit), 0, deficit, lease.at or NEVER)
+            # a bucket that another instance began anew has gained since what this one spent of its own part meanwhile
+            gained = min(lease.owed, self.share.gain(lease.charge, lost)) if lost else 0
+            return Draw(lease.charge, min(lease.owed, deficit), 0, deficit + gained, lease.at or NEVER)
         want = self._want(lease, now)
         if not want and not lease.owed and (now - lease.contact < FRESH or lease.until > now):
             if now < lease.until < now + WARM and now - lease.seen <= WARM:

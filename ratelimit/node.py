@@ -20,7 +20,7 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from model.instant import SECOND, Duration, Instant
 from model.quota import Outcome
-from ratelimit.epoch import Epochs
+from ratelimit.epoch import SETTLE, Epochs
 from ratelimit.script import SOURCE, Group, Naming, decode, encode
 from ratelimit.store import Drawn, StoreAway
 
@@ -102,9 +102,10 @@ class Node:
         self.clock: Callable[[], Instant] | None = None  # None: the server's own
 
     @property
-    def lost(self) -> bool:
-        """Whether the server came back without its data, and the instances are still telling it what they know."""
-        return self._settles > 0 and self._settles > asyncio.get_running_loop().time()
+    def lost(self) -> Duration:
+        """How long ago the server was found without its data, while the instances tell it what they know; else 0."""
+        left = self._settles - asyncio.get_running_loop().time() if self._settles else 0
+        return max(SETTLE - int(left * SECOND), 1) if left > 0 else 0
 
     async def start(self, patience: float) -> None:
         """Look for the server, waiting for it at most `patience` seconds; it is looked for until `close`."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol, cast
 
-from model.instant import Instant
+from model.instant import Duration, Instant
 from model.quota import Charge, Outcome
 from model.snapshot import Store as Settings
 from ratelimit.cluster import Cluster
@@ -113,12 +113,12 @@ class RedisStore:
         node = self.find(charge)
         return node is None or node.away
 
-    def lost(self, charge: Charge) -> bool:
-        """Whether the server of a charge's counter came back empty, and is still being told what was spent."""
+    def lost(self, charge: Charge) -> Duration:
+        """How long ago the server of a charge's counter came back empty, while it is being told what was spent."""
         if not any(node.lost for node in self._topology.nodes()):
-            return False
+            return 0
         node = self.find(charge)
-        return node is not None and node.lost
+        return 0 if node is None else node.lost
 
     async def spend(self, charges: Sequence[Charge], now: Instant) -> Sequence[Outcome]:
         """See `ratelimit.store.Store`. Several shards are asked at once; where one refuses, the others are refunded."""

@@ -8,7 +8,7 @@ instances still leaves one request to each.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from model.instant import Instant
+from model.instant import Duration, Instant
 from model.quota import Algorithm, Charge, Outcome, Quota
 from ratelimit.memory import MemoryStore
 
@@ -67,6 +67,13 @@ class Share:
             return reduced.quota.count - left
         top, bottom = self.part
         return -(-charge.quota.burst * top // bottom) - left
+
+    def gain(self, charge: Charge, span: Duration) -> int:
+        """Tell how many tokens the part of a bucket gains in a span; rounded up. Windows gain nothing."""
+        if charge.quota.algorithm is Algorithm.WINDOW:
+            return 0
+        quota = self._reduce(charge).quota
+        return -(-span * quota.count // quota.period)
 
     def _reduce(self, charge: Charge) -> Charge:
         return replace(charge, quota=reduce(charge.quota, self.part))

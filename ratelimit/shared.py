@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Protocol, runtime_checkable
 from uuid import uuid4
 
-from model.instant import SECOND, Instant
+from model.instant import SECOND, Duration, Instant
 from model.quota import Charge, Outcome, Quota
 from model.snapshot import Store as Settings
 from ratelimit.ledger import Ledger
@@ -46,8 +46,8 @@ class Backing(Store, Protocol):
 class Forgetful(Protocol):
     """A store that can come back without its data."""
 
-    def lost(self, charge: Charge) -> bool:
-        """Whether the part that counts this charge came back empty, and is still being told what was spent."""
+    def lost(self, charge: Charge) -> Duration:
+        """How long ago the part that counts this charge came back empty, while it is being told; else 0."""
         ...
 
 
@@ -176,6 +176,6 @@ class SharedLimiter:
         self.ledger.share.part = (share, 1000) if share else (1, self.ledger.instances)
 
 
-def _never(charge: Charge) -> bool:
+def _never(charge: Charge) -> Duration:
     del charge
-    return False
+    return 0

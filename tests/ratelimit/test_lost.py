@@ -1,4 +1,4 @@
-"""A store that comes back without its data: over any window, all instances together give no more than one bucket."""
+"""A store that comes back without its data: all instances together give no more than the one bucket had left."""
 
 import asyncio
 import random
@@ -34,7 +34,8 @@ class Instance:
         self.ledger.share.part = (1, instances)
 
     def lost(self, _charge):
-        return self.store.lost_at is not None and self.fleet.now < self.store.lost_at + SETTLE
+        since = SETTLE if self.store.lost_at is None else self.fleet.now - self.store.lost_at
+        return max(since, 1) if since < SETTLE else 0
 
     def find(self):
         store = self.fleet.store
@@ -84,12 +85,16 @@ class Fleet:
             instance.back = self.now + delay * MILLISECOND
 
 
-def overdraft(times, quota):
-    """Replay admissions against the one bucket that they were meant to come from: the most that it fell short."""
-    level, last, worst = quota.burst * quota.period, times[0], 0
+def overdraft(times, quota, lost):
+    """Replay admissions against the one bucket that they were meant to come from: its lack after `lost`."""
+    full = level = quota.burst * quota.period
+    last, worst, before = START, 0, True
     for when in times:
-        level = min(quota.burst * quota.period, level + (when - last) * quota.count) - quota.period
-        last, worst = when, max(worst, -level)
+        level = min(full, level + (when - last) * quota.count)
+        if before and when > lost:
+            before, level = False, max(level, 0)  # what was too much before is not the loss's doing
+        level, last = level - quota.period, when
+        worst = worst if before else max(worst, -level)
     return worst / quota.period
 
 
@@ -100,14 +105,25 @@ def overdraft(times, quota):
 )
 @settings(max_examples=15, deadline=None)
 def test_an_empty_store_gives_no_second_burst_whoever_finds_it_first(seed, delays, each):
-    """Two requests an instance: the whole one that its share may be ahead by, and what it has not reported yet."""
+    """But for one request an instance, which its share, in whole tokens, may be ahead by."""
     fleet = Fleet(len(delays), seed)
     charge = charge_of(bucket_of(20, SECOND, burst=40))
     fleet.run(charge, 2 * SECOND, each)
     fleet.lose(delays)
+    lost = fleet.now
     fleet.run(charge, SETTLE + 2 * SECOND, each)
 
-    assert overdraft(fleet.times, charge.quota) <= 2 * len(delays)
+    assert overdraft(fleet.times, charge.quota, lost) <= len(delays)
+
+
+def test_a_key_of_a_server_that_lost_its_data_is_decided_by_the_share():
+    charge = charge_of(bucket_of(10, SECOND, burst=10))
+    calm, lost = Ledger(lambda _charge: False), Ledger(lambda _charge: False, lost=lambda _charge: 1)
+
+    assert calm.admit([charge], START) is None
+    outcomes = lost.admit([charge], START)
+    assert outcomes is not None
+    assert (outcomes[0].allowed, outcomes[0].degraded) == (True, True)
 
 
 def test_a_fleet_that_starts_with_an_empty_store_gives_the_whole_burst():
@@ -156,4 +172,4 @@ async def test_a_server_that_came_back_empty_decides_nothing_before_it_was_told(
     await store.close()
     server.stop()
 
-    assert (before, lost, drawn.left, sign.allowed) == (False, True, 6, True)
+    assert (before, 0 < lost < SETTLE, drawn.left, sign.allowed) == (0, True, 6, True)
