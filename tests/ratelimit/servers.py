@@ -41,13 +41,17 @@ class Server:
         self._options = options
         self._sentinel = sentinel
         self.process = None
+        self._clients = []
 
     @property
     def url(self):
         return f"redis://127.0.0.1:{self.port}"
 
     def client(self, **options):
-        return Redis(port=self.port, **options)
+        """A client, kept until `stop`: one left to the collector is a warning in whatever test runs then."""
+        client = Redis(port=self.port, **options)
+        self._clients.append(client)
+        return client
 
     def start(self, wait=True):
         base = ["--port", str(self.port), "--save", "", "--appendonly", "no", "--bind", "127.0.0.1"]
@@ -65,7 +69,8 @@ class Server:
         return self
 
     def wait(self, seconds=10.0):
-        until(lambda: self.client().ping(), seconds)
+        with contextlib.closing(Redis(port=self.port)) as client:
+            until(client.ping, seconds)
 
     def kill(self):
         self.process.kill()
@@ -78,6 +83,9 @@ class Server:
         self.process.send_signal(signal.SIGCONT)
 
     def stop(self):
+        for client in self._clients:
+            client.close()
+        self._clients.clear()
         if self.process is not None and self.process.poll() is None:
             self.resume()
             self.kill()
