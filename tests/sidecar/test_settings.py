@@ -14,6 +14,6 @@ def test_server_is_chosen_by_the_address_where_the_choice_is_open(address, serve
     assert pick_server(AUTO, address) == server
 
 
-@pytest.mark.parametrize("server", ["grpcio", "h2corn"])
+@pytest.mark.parametrize("server", ["grpcio", "h2corn", "zttp"])
 def test_server_that_is_named_is_taken(server):
     assert pick_server(server, "unix:/s") == pick_server(server, "127.0.0.1:1") == server
