@@ -41,10 +41,8 @@ class Asking:
 class Ledger:
     """All keys that this instance knows. `away` tells whether the server of a charge's counter cannot be asked.
 
-    `wake` is called when there is something new to draw. `lost` tells for how long the
-    server has been without the data that it held, 0 where it is not: it can be told what was spent, but decides nothing
-    before all instances have told it. `instances` is how many share
-    the store.
+    `wake` is called when there is something new to draw. `lost` tells for how long a server has been without the data
+    that it held, 0 else: it takes reports and decides nothing. `instances` is how many share the store.
     """
 
     def __init__(
@@ -302,8 +300,7 @@ class Ledger:
     def _wish(self, lease: Lease, now: Instant) -> Draw | None:
         if lease.pending or self._unreachable(lease.charge) or not (leased(lease.quota) or lease.owed):
             return None
-        lost = self._lost(lease.charge)
-        if lost:
+        if lost := self._lost(lease.charge):
             self._turn_away(lease, now)
         lease.sent = lease.owed
         if lease.away or not leased(lease.quota):
