@@ -24,6 +24,7 @@ RESETS = 128
 
 _ALL = 2**31 - 1
 _PING = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00wardgate"
+_HUSH = 0.25  # seconds that answers wait for a peer to have read all that was sent before
 _FAREWELL = 1.0  # seconds that a peer has to answer the ping of a farewell, and to close
 
 
@@ -86,6 +87,7 @@ class Connection(asyncio.Protocol):
         self._young: list[Exchange] = []
         self._flushing = False
         self._leaving = False
+        self._hushed = False
         self._parted = False
         self._silent = False
         self._closed = self._loop.create_future()
@@ -136,13 +138,17 @@ class Connection(asyncio.Protocol):
             self._closed.set_result(None)
 
     def leave(self) -> "asyncio.Future[None]":
-        """Say goodbye: calls in flight and those that cross it on their way are answered. Done when closed."""
+        """Say goodbye: calls in flight and those that cross it on their way are answered. Done when closed.
+
+        A call that a peer begins because of an answer, and has not written when it reads a goodbye behind that answer,
+        is lost (Envoy resets it). So no answer is sent until the peer has read those before, and then the goodbye first.
+        """
         if not self._leaving:
             self._leaving = True
-            self._http2.close(0, _ALL)
             self._flush()
-            self._transport.write(_PING)  # whoever answers it has read the goodbye before
-            self._after(_FAREWELL, self._part)
+            self._hushed = True
+            self._transport.write(_PING)
+            self._after(_HUSH, self._say_goodbye)
         return self._closed
 
     def abort(self) -> None:
@@ -204,7 +210,10 @@ class Connection(asyncio.Protocol):
         if isinstance(event, zttp.RstStream):
             self._reset(event.stream_id)
         elif isinstance(event, zttp.Ping) and event.ack and self._leaving:
-            self._part()
+            if self._hushed:
+                self._say_goodbye()
+            else:  # whoever answers this one has read the goodbye before
+                self._part()
         elif event is zttp.CONNECTION_CLOSED:
             self._transport.close()
             return False
@@ -223,6 +232,8 @@ class Connection(asyncio.Protocol):
             for exchange in self._young:
                 exchange.watch()  # what did not answer in its first step gets its deadline
             self._young.clear()
+        if self._hushed:
+            return
         data = self._http2.data_to_send()
         if data and not self._silent and not self._transport.is_closing():
             self._transport.write(data)
@@ -232,6 +243,16 @@ class Connection(asyncio.Protocol):
             return
         self.leave()
         self._after(self._options.age_grace / SECOND, self.abort)
+
+    def _say_goodbye(self) -> None:
+        if not self._hushed:
+            return
+        self._hushed = False
+        answers = self._http2.data_to_send()
+        self._http2.close(0, _ALL)
+        if not self._transport.is_closing():
+            self._transport.writelines([self._http2.data_to_send(), _PING, answers])
+        self._after(_FAREWELL, self._part)
 
     def _part(self) -> None:
         self._parted = True

@@ -7,6 +7,7 @@ import pytest
 from policy.envoy import compile_envoy
 from policy.filters import PLACES
 from policy.output import write_yaml
+from sidecar.loop import CALLS
 from tests.policy.build import MINIMAL, ROOT, compile_example, load_example, load_text
 
 AUTHORITY = "envoy.filters.http.ext_authz"
@@ -215,6 +216,18 @@ def test_sidecar_is_pinged_no_more_often_than_grpc_servers_bear(files):
     (options,) = clusters(files)["wardgate"]["typed_extension_protocol_options"].values()
 
     assert options["explicit_http_config"]["http2_protocol_options"]["connection_keepalive"]["interval"] == "30s"
+
+
+def test_envoy_moves_to_another_connection_before_the_sidecar_asks_it_to(files):
+    calls = {
+        name: next(iter(cluster["typed_extension_protocol_options"].values()))["common_http_protocol_options"].get(
+            "max_requests_per_connection"
+        )
+        for name, cluster in clusters(files).items()
+    }
+
+    assert 1000 < calls.pop("wardgate") < CALLS
+    assert set(calls.values()) == {None}
 
 
 def test_each_worker_of_the_sidecar_is_an_endpoint_of_its_own():
