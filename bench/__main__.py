@@ -17,6 +17,7 @@ from bench.report import write_report
 from bench.start import measure_start
 from bench.through import measure_through, through_figures
 from bench.workers import measure_workers
+from sidecar.server import DEFAULT_SERVER
 from sidecar.worker import SERVERS
 
 ROOT = Path(__file__).parent.parent
@@ -46,7 +47,10 @@ def parse_options():
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default: 5)")
     parser.add_argument("--seconds", type=float, default=2.0, help="length of each fixed-rate run (default: 2)")
     parser.add_argument(
-        "--server", choices=sorted(SERVERS), default="h2corn", help="the server of the other parts (default: h2corn)"
+        "--server",
+        choices=sorted(SERVERS),
+        default=DEFAULT_SERVER,
+        help=f"the server of the other parts (default: {DEFAULT_SERVER})",
     )
     parser.add_argument("--docs", action="store_true", help="rewrite docs/benchmarks.md")
     return parser.parse_args()

@@ -24,7 +24,7 @@ def measure_servers(servers: tuple[str, ...], rounds: int = 5, requests: int = 2
             for server in servers:
                 with open_fleet(folders[server], server) as fleet:
                     for kind in ("noop", "wardgate"):
-                        load = run_direct(fleet, kind, Shape(requests, connections=4, streams=16))
+                        load = run_direct(fleet, kind, Shape(requests, connections=8, streams=8))
                         if turn:  # the first turn warms the machine up
                             found.setdefault(server, {}).setdefault(kind, []).append(load)
     return {

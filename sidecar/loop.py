@@ -141,7 +141,7 @@ class Connection(asyncio.Protocol):
         """Say goodbye: calls in flight and those that cross it on their way are answered. Done when closed.
 
         A call that a peer begins because of an answer, and has not written when it reads a goodbye behind that answer,
-        is lost (Envoy resets it). So no answer is sent until the peer has read those before, and then the goodbye first.
+        is lost (Envoy resets it). So answers wait until the peer has read those before, and then follow the goodbye.
         """
         if not self._leaving:
             self._leaving = True

@@ -18,6 +18,9 @@ DEADLINE_EXCEEDED = 4
 NOT_FOUND = 5
 UNIMPLEMENTED = 12
 INTERNAL = 13
+DEFAULT_SERVER = "zttp"
+"""See decision 62."""
+
 NO_MESSAGE = "the call ended without a whole message"
 
 Unary = Callable[[bytes], Awaitable[bytes]]
@@ -46,8 +49,7 @@ class Options:
     `max_message` is in bytes. A connection is asked to go (GOAWAY) at `age`, spread by a tenth in both directions so
     that not all go together, and is closed `age_grace` later: a stream may last as long as somebody listens to it.
     `ping_interval` is the shortest interval of keepalive pings that is tolerated, with or without calls in flight.
-    `socket_mode` is the mode of a Unix socket: 0o666 lets an Envoy of another user in. No stop will be given more than
-    `longest_grace`.
+    `socket_mode` is the mode of a Unix socket: 0o666 lets an Envoy of another user in.
     """
 
     max_message: int = 16 * 1024 * 1024
@@ -55,7 +57,6 @@ class Options:
     age_grace: Duration = DAY
     ping_interval: Duration = SECOND
     socket_mode: int = 0o660
-    longest_grace: Duration = 30 * SECOND
 
 
 class Server(Protocol):

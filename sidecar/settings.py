@@ -5,10 +5,7 @@ from pathlib import Path
 
 from model.instant import MILLISECOND, SECOND, Duration
 from sidecar.rates import Rates
-from sidecar.server import AddressUnusable, socket_path
-
-AUTO = "auto"
-"""Leaves the choice of the server to the address: see `pick_server`."""
+from sidecar.server import DEFAULT_SERVER, AddressUnusable, socket_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +24,7 @@ class Settings:
     admin: str = ""
     state: Path | None = None
     workers: int | None = None
-    server: str = AUTO
+    server: str = DEFAULT_SERVER
     rates: Rates | None = None
     drain: Duration = SECOND
     grace: Duration = 3 * SECOND
@@ -52,14 +49,3 @@ def worker_address(address: str, index: int, workers: int) -> str:
     if port == "0":
         raise AddressUnusable(f"{address}: several workers need a fixed port, of which each takes the next one")
     return f"{host}:{int(port) + index}"
-
-
-def pick_server(name: str, address: str) -> str:
-    """Choose the gRPC server where the choice is left open: the native one behind a Unix socket, grpc.aio elsewhere.
-
-    What only grpc.aio does, asking connections to go after a while so that new instances get their part, matters
-    between machines; behind a Unix socket there is one Envoy and every worker is an endpoint of its own.
-    """
-    if name != AUTO:
-        return name
-    return "grpcio" if socket_path(address) is None else "h2corn"

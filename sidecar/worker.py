@@ -3,17 +3,15 @@
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from model.instant import MILLISECOND, SECOND, Duration
 from model.snapshot import Snapshot
 from ratelimit.rules import Rules
 from sidecar import clock
 from sidecar.build import LIMITING, SERVICES, Sidecar
-from sidecar.corn import H2cornServer
 from sidecar.explain import RateQuestion
 from sidecar.garbage import settle_garbage
-from sidecar.grpcio import GrpcioServer
 from sidecar.health import Health
 from sidecar.keys import KeysUnusable, RingFile
 from sidecar.logs import Journal
@@ -22,11 +20,19 @@ from sidecar.metrics import Gauge, Metrics
 from sidecar.pool import ALONE, Company
 from sidecar.pressure import Pressure
 from sidecar.record import Recorder
-from sidecar.server import Opener, Options, Server
-from sidecar.settings import Settings, pick_server
+from sidecar.server import Method, Opener, Options, Server
+from sidecar.settings import Settings
 from sidecar.sources import Place, Sources
 
-SERVERS: dict[str, Opener] = {"grpcio": GrpcioServer, "h2corn": H2cornServer, "zttp": LoopServer}
+
+def open_grpcio(methods: Sequence[Method], address: str, options: Options) -> Server:
+    """Make a server on grpc.aio, which is loaded for whoever asks for it only."""
+    from sidecar.grpcio import GrpcioServer  # noqa: PLC0415 - a start without it is quicker
+
+    return GrpcioServer(methods, address, options)
+
+
+SERVERS: dict[str, Opener] = {"zttp": LoopServer, "grpcio": open_grpcio}
 
 PRESS_INTERVAL: Duration = 20 * MILLISECOND
 RING_INTERVAL: Duration = 15 * SECOND
@@ -60,11 +66,10 @@ class Worker:
         if (rates := self._settings.rates) is not None:
             await self._sidecar.run_rates(rates)
         methods = [*self._sidecar.methods(), *self._health.methods()]
-        name = pick_server(self._settings.server, listen)
-        server = SERVERS[name](methods, listen, Options(socket_mode=self._settings.socket_mode))
+        server = SERVERS[self._settings.server](methods, listen, Options(socket_mode=self._settings.socket_mode))
         address = await server.start()
         self._server = server
-        self._journal.event("info", "listening", address=address, server=name, worker=self._index)
+        self._journal.event("info", "listening", address=address, server=self._settings.server, worker=self._index)
         self._tasks = [
             asyncio.create_task(self._pressure.watch(), name="pressure"),
             asyncio.create_task(_repeat(PRESS_INTERVAL, self._press), name="press"),

@@ -10,8 +10,8 @@ from pathlib import Path
 import grpc.aio
 
 from pb import ext_authz_pb2
-from sidecar.grpcio import GrpcioServer
 from sidecar.logs import Journal
+from sidecar.loop import LoopServer
 from sidecar.server import Options
 
 SECOND = 1_000_000_000
@@ -34,7 +34,7 @@ def journal(**options):
 
 
 @contextlib.asynccontextmanager
-async def serving(methods, *, opener=GrpcioServer, address="127.0.0.1:0", options=None):
+async def serving(methods, *, opener=LoopServer, address="127.0.0.1:0", options=None):
     """A server over `methods`; gives its address."""
     server = opener(methods, address, options or Options())
     address = await server.start()

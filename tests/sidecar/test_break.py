@@ -79,9 +79,9 @@ async def test_a_storm_of_resets_harms_nobody_else(opener):
                     number = client.begin(WAIT)
                     await client.send(number, frame(b"x"), end=True)
                     client.cancel(number)
-        # while a thousand calls wait to be begun, grpc's core refuses some of the others too (RESOURCE_EXHAUSTED)
+        # while a thousand calls wait to be begun, grpc's core refuses some others too: RESOURCE_EXHAUSTED, CANCELLED
         while not (answer := await quiet.call(SAY, frame(b"x"))).good:
-            assert answer.status == 8
+            assert answer.status in {8, 1}
         await until(lambda: echo.open == 0)
         assert await answers(address)
 
