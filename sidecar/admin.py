@@ -10,7 +10,7 @@ from typing import Protocol
 from aiohttp import web
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from sidecar.explain import RateQuestion
+from sidecar.question import RateQuestion
 from sidecar.server import AddressUnusable, claim_socket, socket_path
 
 JWKS_MAX_AGE = 60

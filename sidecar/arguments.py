@@ -105,7 +105,7 @@ def _add_compile(commands: "Commands") -> None:
 
 def _add_serve(commands: "Commands") -> None:
     parser = _add_command(
-        commands, "serve", "sidecar.command:serve_document", "answer Envoy; take up edits of the document while running"
+        commands, "serve", "sidecar.serve:serve_document", "answer Envoy; take up edits of the document while running"
     )
     document = parser.add_argument_group("what is served")
     document.add_argument("--document", type=Path, metavar="FILE", help="the gateway document")

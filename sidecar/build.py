@@ -14,11 +14,12 @@ from model.snapshot import Snapshot, Store
 from ratelimit.limiter import OpenLimiter, open_limiter
 from ratelimit.rules import Rules
 from ratelimit.service import RateLimitService
-from sidecar.explain import RateQuestion, explain_limits, explain_rates
+from sidecar.explain import explain_limits, explain_rates
 from sidecar.keys import RingFile
 from sidecar.metrics import Gauge, Metrics
 from sidecar.places import Keeper
 from sidecar.pool import ALONE, Company
+from sidecar.question import RateQuestion
 from sidecar.rates import Rates
 from sidecar.record import Recorder
 from sidecar.secret import unlock_store

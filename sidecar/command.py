@@ -24,17 +24,16 @@ from policy.snapshot import compile_snapshot
 from policy.validate import validate_envoy
 from ratelimit.limiter import MemoryLimiter
 from sidecar import clock
-from sidecar.explain import FACTS, explain_limits, explain_rates
+from sidecar.explain import explain_limits, explain_rates
 from sidecar.failure import CommandFailed
-from sidecar.process import run_sidecar
-from sidecar.rates import open_rates, read_rates
+from sidecar.question import FACTS
+from sidecar.rates import need_source, open_rates
 from sidecar.reasons import reasons_page
-from sidecar.settings import Settings
 
 
 def check_document(options: Namespace) -> int:
     """Check a document, and what it compiles to with Envoy itself where a binary can be found; rules beside it."""
-    _need_one(options)
+    need_source(options)
     if options.ratelimit_config is not None:
         rates, rules = open_rates(options, os.environ)
         print(*rules.notices, f"{rates.folder}: {len(rules.domains)} domains, no faults", sep="\n")
@@ -76,34 +75,6 @@ def compile_document(options: Namespace) -> int:
     return 0
 
 
-def serve_document(options: Namespace) -> int:
-    """Serve until a stop signal."""
-    _need_one(options, "--document")
-    rates = read_rates(options, os.environ)
-    if options.document is not None and options.store:
-        raise CommandFailed("--store goes without --document: the document's store says where limits are counted")
-    return run_sidecar(
-        Settings(
-            document=options.document,
-            envoy=options.envoy_dir.absolute() if options.envoy_dir else None,
-            listen=options.listen,
-            admin=options.admin,
-            state=options.state,
-            workers=options.workers,
-            server=options.server,
-            rates=rates,
-            drain=options.drain,
-            grace=options.grace,
-            poll=options.poll,
-            socket_mode=options.socket_mode,
-            log_level=options.log_level,
-            log_format=options.log_format,
-            log_rate=options.log_rate,
-            wait=options.wait,
-        )
-    )
-
-
 def print_schema(_options: Namespace) -> int:
     """Print the JSON Schema of the gateway document."""
     print(json.dumps(json_schema(), indent=2))
@@ -118,7 +89,7 @@ def print_reasons(_options: Namespace) -> int:
 
 def explain_document(options: Namespace) -> int:
     """Print which limits a caller meets on a route, or which rules a descriptor, with nothing spent yet."""
-    _need_one(options)
+    need_source(options)
     explained = _explain_rules(options) if options.document is None else _explain_gateway(options)
     print(json.dumps(explained, indent=2))
     return 0
@@ -145,11 +116,6 @@ def _explain_gateway(options: Namespace) -> dict[str, object]:
         return asyncio.run(explain_limits(resident, MemoryLimiter(), question, now))
     except ValueError as error:
         raise CommandFailed(f"{options.document}: {error}") from error
-
-
-def _need_one(options: Namespace, document: str = "FILE") -> None:
-    if options.document is None and options.ratelimit_config is None:
-        raise CommandFailed(f"nothing to go by: {document}, --ratelimit-config DIR or both")
 
 
 def _load(path: Path) -> Document:

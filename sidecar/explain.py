@@ -3,7 +3,7 @@
 One is about a route of the document, the other about the rate limit service's own rules.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from urllib.parse import unquote
 
 from authz.evidence import Evidence, Spend
@@ -17,11 +17,7 @@ from ratelimit.explain import explain_question
 from ratelimit.limiter import OpenLimiter
 from ratelimit.question import Descriptor, Question, QuestionInvalid
 from ratelimit.rules import Rules
-
-FACTS = frozenset(("route", "client", "tier", "tenant", "subject", "organisation", "address"))
-
-RateQuestion = tuple[str, Sequence[str]]
-"""A domain, and descriptors as they are written on a command line: see `read_descriptor`."""
+from sidecar.question import FACTS, RateQuestion
 
 
 async def explain_limits(

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
-from sidecar.explain import RateQuestion
 from sidecar.follow import Follower
 from sidecar.link import LinkClosed
 from sidecar.logs import Journal
 from sidecar.merge import write_report
 from sidecar.metrics import Gauge, Metrics
+from sidecar.question import RateQuestion
 from sidecar.supervisor import Supervisor
 
 

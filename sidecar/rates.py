@@ -46,6 +46,12 @@ class Rates:
         return load_rules(self.folder, merge_domains=self.merge, algorithm=self.algorithm)
 
 
+def need_source(options: Namespace, document: str = "FILE") -> None:
+    """See that there is a document, rules or both. Raises CommandFailed; `document` is how it is given there."""
+    if options.document is None and options.ratelimit_config is None:
+        raise CommandFailed(f"nothing to go by: {document}, --ratelimit-config DIR or both")
+
+
 def read_rates(options: Namespace, environment: Mapping[str, str]) -> Rates | None:
     """Read the command line's `--ratelimit-...` and `--store...`; None without a folder. Raises CommandFailed."""
     if options.ratelimit_config is None:

@@ -10,7 +10,6 @@ from model.snapshot import Snapshot
 from ratelimit.rules import Rules
 from sidecar import clock
 from sidecar.build import LIMITING, SERVICES, Sidecar
-from sidecar.explain import RateQuestion
 from sidecar.garbage import settle_garbage
 from sidecar.health import Health
 from sidecar.keys import KeysUnusable, RingFile
@@ -19,6 +18,7 @@ from sidecar.loop import LoopServer
 from sidecar.metrics import Gauge, Metrics
 from sidecar.pool import ALONE, Company
 from sidecar.pressure import Pressure
+from sidecar.question import RateQuestion
 from sidecar.record import Recorder
 from sidecar.server import Method, Opener, Options, Server
 from sidecar.settings import Settings
