@@ -41,7 +41,7 @@ vectors: setup ## run the third-party vectors that WARDGATE_VECTORS names; write
 	@cat build/figures/vectors.json
 
 .PHONY: fuzz
-fuzz: setup ## spoil a million requests, tokens and certificates; writes build/figures/fuzz.json
+fuzz: setup ## spoil a million requests, tokens, certificates and conversations; writes build/figures/fuzz.json
 	@$(PY) -m tests.fuzz $(or $(COUNT),1000000)
 
 .PHONY: up

@@ -17,7 +17,6 @@ from bench.report import write_report
 from bench.start import measure_start
 from bench.through import measure_through, through_figures
 from bench.workers import measure_workers
-from sidecar.server import DEFAULT_SERVER
 from sidecar.worker import SERVERS
 
 ROOT = Path(__file__).parent.parent
@@ -49,8 +48,8 @@ def parse_options():
     parser.add_argument(
         "--server",
         choices=sorted(SERVERS),
-        default=DEFAULT_SERVER,
-        help=f"the server of the other parts (default: {DEFAULT_SERVER})",
+        default="zttp",
+        help="the server of the other parts (default: zttp)",
     )
     parser.add_argument("--docs", action="store_true", help="rewrite docs/benchmarks.md")
     return parser.parse_args()

@@ -29,7 +29,6 @@ from bench.fleet import ROOT
 from bench.load import quantile
 from bench.reload import Sidecar, open_sidecar
 from pb import ext_authz_pb2 as pb
-from sidecar.server import DEFAULT_SERVER
 from sidecar.worker import SERVERS
 
 Check = Callable[[bytes], Awaitable[bytes]]
@@ -105,7 +104,7 @@ def main() -> int:
     """Soak, print, write the figures; 1 where something grew or was answered wrongly."""
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--server", choices=sorted(SERVERS), default=DEFAULT_SERVER)
+    parser.add_argument("--server", choices=sorted(SERVERS), default="zttp")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="wg") as folder:
         samples, answers = asyncio.run(soak(Path(folder), options.server, options.minutes * 60))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from model.instant import MILLISECOND, MINUTE, SECOND, Duration, Instant
 from sidecar import clock
-from sidecar.server import DEFAULT_SERVER
+from sidecar.server import AUTO
 
 UNITS: dict[str, Duration] = {"ms": MILLISECOND, "s": SECOND, "m": MINUTE}
 
@@ -135,9 +135,9 @@ def _add_serve(commands: "Commands") -> None:
     life.add_argument("--workers", type=_count, metavar="N", help="processes (default: the document's)")
     life.add_argument(
         "--server",
-        choices=("zttp", "grpcio"),
-        default=DEFAULT_SERVER,
-        help=f"what speaks gRPC (default: {DEFAULT_SERVER})",
+        choices=(AUTO, "zttp", "grpcio"),
+        default=AUTO,
+        help="what speaks gRPC (default: zttp on Unix sockets and loopback, else grpcio)",
     )
     life.add_argument(
         "--drain", type=_duration, default="1s", metavar="TIME", help="new calls are still answered after a stop signal"

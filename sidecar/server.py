@@ -4,6 +4,7 @@ A method raises `model.rpc.RpcError` for an error it means; whatever else it rai
 (INTERNAL) by every server, never with an early OK, which Envoy would take for leave to let a request pass.
 """
 
+import ipaddress
 import logging
 import socket
 import stat
@@ -18,9 +19,8 @@ DEADLINE_EXCEEDED = 4
 NOT_FOUND = 5
 UNIMPLEMENTED = 12
 INTERNAL = 13
-DEFAULT_SERVER = "zttp"
-"""See decision 62."""
-
+AUTO = "auto"
+"""Leaves the choice of the server to the address: see `pick_server`."""
 NO_MESSAGE = "the call ended without a whole message"
 
 Unary = Callable[[bytes], Awaitable[bytes]]
@@ -85,6 +85,25 @@ def socket_path(address: str) -> Path | None:
     if not colon or not host or not port.isdecimal() or int(port) > 65535:
         raise AddressUnusable(f"{address}: expected unix:/path or host:port")
     return None
+
+
+def pick_server(name: str, address: str) -> str:
+    """Choose what speaks gRPC where that is open: `zttp` for peers of this machine, `grpcio` for those of others.
+
+    zttp is young. An Envoy beside the sidecar sends it what is well formed; a network may send anything (decision 62).
+    """
+    if name != AUTO:
+        return name
+    host = address.rpartition(":")[0].strip("[]")
+    near = socket_path(address) is not None or host == "localhost" or _is_loopback(host)
+    return "zttp" if near else "grpcio"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, which may be anybody's
+        return False
 
 
 def claim_socket(path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from model.instant import MILLISECOND, SECOND, Duration
 from sidecar.rates import Rates
-from sidecar.server import DEFAULT_SERVER, AddressUnusable, socket_path
+from sidecar.server import AUTO, AddressUnusable, socket_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Settings:
     admin: str = ""
     state: Path | None = None
     workers: int | None = None
-    server: str = DEFAULT_SERVER
+    server: str = AUTO
     rates: Rates | None = None
     drain: Duration = SECOND
     grace: Duration = 3 * SECOND

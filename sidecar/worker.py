@@ -20,7 +20,7 @@ from sidecar.pool import ALONE, Company
 from sidecar.pressure import Pressure
 from sidecar.question import RateQuestion
 from sidecar.record import Recorder
-from sidecar.server import Method, Opener, Options, Server
+from sidecar.server import Method, Opener, Options, Server, pick_server
 from sidecar.settings import Settings
 from sidecar.sources import Place, Sources
 
@@ -66,10 +66,11 @@ class Worker:
         if (rates := self._settings.rates) is not None:
             await self._sidecar.run_rates(rates)
         methods = [*self._sidecar.methods(), *self._health.methods()]
-        server = SERVERS[self._settings.server](methods, listen, Options(socket_mode=self._settings.socket_mode))
+        name = pick_server(self._settings.server, listen)
+        server = SERVERS[name](methods, listen, Options(socket_mode=self._settings.socket_mode))
         address = await server.start()
         self._server = server
-        self._journal.event("info", "listening", address=address, server=self._settings.server, worker=self._index)
+        self._journal.event("info", "listening", address=address, server=name, worker=self._index)
         self._tasks = [
             asyncio.create_task(self._pressure.watch(), name="pressure"),
             asyncio.create_task(_repeat(PRESS_INTERVAL, self._press), name="press"),

@@ -11,12 +11,13 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from tests.fuzz import fuzz_certificate, fuzz_request, fuzz_token
+from tests.fuzz import fuzz_certificate, fuzz_frames, fuzz_request, fuzz_token
 
 FIGURES = Path(__file__).parents[2] / "build" / "figures" / "fuzz.json"
 FUZZERS = {
-    "request": (fuzz_request.run, 0.6),
-    "token": (fuzz_token.run, 0.3),
+    "request": (fuzz_request.run, 0.5),
+    "token": (fuzz_token.run, 0.25),
+    "frames": (fuzz_frames.run, 0.15),
     "certificate": (fuzz_certificate.run, 0.1),
 }
 PIECE = 25_000

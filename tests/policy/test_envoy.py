@@ -43,10 +43,6 @@ def routes(files, plane):
     return {route["name"]: route for route in host["routes"]}
 
 
-def clusters(files):
-    return {cluster["name"]: cluster for cluster in files["cds.yaml"]["resources"]}
-
-
 def test_compiled_example_is_in_step(files):
     """envoy/open-banking is what the compiler makes; `python -m tests.policy.build` rewrites it."""
     folder = ROOT / "envoy" / "open-banking"
