@@ -3,7 +3,8 @@
 What is resident is tried first, without waiting. A dependency that fails becomes a reason here and nowhere else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 
 from authz.decide import Reply, decide
 from authz.evidence import Ask, Introspect, Spend, WantKey, open_evidence
@@ -15,18 +16,44 @@ from model.request import Request
 from model.verdict import Deny, Verdict
 
 
-async def gather_verdict(request: Request, resident: Resident, limiter: Limiter) -> Verdict:
-    """Judge a request and feed the judgement what it asks for."""
+@dataclass(slots=True)
+class Pending:
+    """A decision that has to wait: what it asks for, and the rest of it."""
+
+    ask: Ask
+    decision: Generator[Ask, Reply, Verdict]
+
+
+def begin_verdict(request: Request, resident: Resident, limiter: Limiter) -> Verdict | Pending:
+    """Judge a request from what is resident, as far as that goes."""
     decision = decide(open_evidence(request, resident))
     try:
-        ask = next(decision)
-        while True:
-            outcomes = limiter.admit(ask.charges, request.received) if isinstance(ask, Spend) else None
-            reply = await _perform(ask, resident, limiter, request.received) if outcomes is None else outcomes
-            ask = decision.send(reply)
+        return _go_on(Pending(next(decision), decision), limiter, request.received)
     except StopIteration as end:
         verdict: Verdict = end.value
         return verdict
+
+
+async def finish_verdict(pending: Pending, request: Request, resident: Resident, limiter: Limiter) -> Verdict:
+    """Feed a judgement what it asks for, and wait for that."""
+    now = request.received
+    try:
+        while True:
+            pending.ask = pending.decision.send(await _perform(pending.ask, resident, limiter, now))
+            _go_on(pending, limiter, now)
+    except StopIteration as end:
+        verdict: Verdict = end.value
+        return verdict
+
+
+def _go_on(pending: Pending, limiter: Limiter, now: Instant) -> Pending:
+    """Reply for as long as the replies are at hand. Raises StopIteration with the verdict at the decision's end."""
+    while isinstance(pending.ask, Spend):
+        outcomes = limiter.admit(pending.ask.charges, now)
+        if outcomes is None:
+            break
+        pending.ask = pending.decision.send(outcomes)
+    return pending
 
 
 async def _perform(ask: Ask, resident: Resident, limiter: Limiter, now: Instant) -> Reply:

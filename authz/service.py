@@ -5,9 +5,9 @@ M-02). Whatever breaks in here becomes a refusal.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
-from authz.gather import gather_verdict
+from authz.gather import Pending, begin_verdict, finish_verdict
 from authz.resident import Resident
 from authz.wire import CheckMalformed, read_check, write_verdict
 from model.instant import Duration, Instant
@@ -35,36 +35,53 @@ class AuthorizationService:
         self._clock = clock
         self._record = record
 
-    async def check(self, data: bytes) -> bytes:
-        """Answer one CheckRequest with one CheckResponse. Raises nothing but the cancellation of its own task."""
+    def check(self, data: bytes) -> bytes | Awaitable[bytes]:
+        """Answer one CheckRequest with one CheckResponse, at once or, where something has to be asked, later.
+
+        Raises nothing; what is awaited raises nothing but the cancellation of its own task.
+        """
         now = self._clock()
         resident = self.resident
         request = Request(received=now)
         try:
             request = read_check(data, now)
-            verdict = (
-                Deny(Reason.NOT_READY) if resident is None else await gather_verdict(request, resident, self._limiter)
-            )
-            answer = write_verdict(verdict, request, _style(verdict, request, resident))
-        except CheckMalformed:
-            verdict = Deny(Reason.REQUEST_MALFORMED)
-            answer = write_verdict(verdict, request)
-        except Exception:  # noqa: BLE001 - the outermost line: whatever broke, the request does not pass
-            _log.exception("a decision broke")
-            verdict = Deny(Reason.INTERNAL)
-            answer = write_verdict(verdict, request)
-        self._note(request, verdict, now)
+            if resident is None:
+                return self._answer(Deny(Reason.NOT_READY), request, None)
+            found = begin_verdict(request, resident, self._limiter)
+            if isinstance(found, Pending):
+                return self._wait(found, request, resident)
+            return self._answer(found, request, resident)
+        except Exception as error:  # noqa: BLE001 - the outermost line: whatever broke, the request does not pass
+            return self._refuse(error, request)
+
+    async def _wait(self, pending: Pending, request: Request, resident: Resident) -> bytes:
+        try:
+            verdict = await finish_verdict(pending, request, resident, self._limiter)
+            return self._answer(verdict, request, resident)
+        except Exception as error:  # noqa: BLE001 - see `check`
+            return self._refuse(error, request)
+
+    def _refuse(self, error: Exception, request: Request) -> bytes:
+        if isinstance(error, CheckMalformed):
+            return self._answer(Deny(Reason.REQUEST_MALFORMED), request, None)
+        _log.error("a decision broke", exc_info=error)
+        return self._answer(Deny(Reason.INTERNAL), request, None)
+
+    def _answer(self, verdict: Verdict, request: Request, resident: Resident | None) -> bytes:
+        style = "problem" if isinstance(verdict, Allow) else _style(request, resident)
+        answer = write_verdict(verdict, request, style)
+        self._note(request, verdict)
         return answer
 
-    def _note(self, request: Request, verdict: Verdict, since: Instant) -> None:
+    def _note(self, request: Request, verdict: Verdict) -> None:
         try:
-            self._record(request, verdict, self._clock() - since)
+            self._record(request, verdict, self._clock() - request.received)
         except Exception:  # noqa: BLE001 - an observer that fails must not change a decision
             _log.exception("a decision could not be recorded")
 
 
-def _style(verdict: Verdict, request: Request, resident: Resident | None) -> str:
-    if resident is None or isinstance(verdict, Allow):
+def _style(request: Request, resident: Resident | None) -> str:
+    if resident is None:
         return "problem"
     route = resident.snapshot.unlabelled if request.route is None else request.route
     plan = resident.plans.get(route or "")

@@ -15,7 +15,7 @@ import jwt
 
 from authz.certificate import judge_certificate
 from authz.evidence import open_evidence
-from authz.gather import gather_verdict
+from authz.gather import begin_verdict
 from authz.recent import Recent
 from authz.service import AuthorizationService
 from authz.wire import read_check, write_verdict
@@ -128,15 +128,15 @@ def parts() -> dict[str, Call]:
     asked = request()
     data = build.check_bytes(asked)
     read = read_check(data, build.NOW)
-    verdict = build.drive(gather_verdict(read, resident, limiter))
+    verdict = begin_verdict(read, resident, limiter)
     charges = build.CountingLimiter()
-    build.drive(gather_verdict(read, resident, charges))
+    begin_verdict(read, resident, charges)
     (spend,) = charges.spends
     peer = resident.peers.get(asked.certificate)
     key = resident.live.ring.signer(build.NOW)
     return {
         "read_us": lambda: read_check(data, build.NOW),
-        "decide_us": lambda: build.drive(gather_verdict(read, resident, limiter)),
+        "decide_us": lambda: begin_verdict(read, resident, limiter),
         "evidence_us": lambda: open_evidence(read, resident),
         "certificate_us": lambda: judge_certificate(peer, resident.trusts["partner"], build.NOW),
         "spend_us": lambda: limiter.admit(spend, build.NOW),

@@ -14,6 +14,7 @@ from pathlib import Path
 from authz.recent import Recent
 from authz.resident import PEERS, TOKENS
 from bench.decide import interleave
+from tests.authz.build import answered
 from tests.fuzz.fuzz_request import Fuzzer
 
 FIGURES = Path(__file__).parent.parent / "build" / "figures" / "kinds.json"
@@ -39,7 +40,7 @@ def _call(runner: asyncio.Runner, fuzzer: Fuzzer, data: bytes, *, cold: bool) ->
             fuzzer.house.tokens, fuzzer.house.peers = Recent(TOKENS), Recent(PEERS)
             for trust in fuzzer.house.trusts.values():
                 trust.standings.clear()
-        loop.run_until_complete(fuzzer.service.check(data))
+        loop.run_until_complete(answered(fuzzer.service.check(data)))
 
     return call
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from authz.resident import Live, Resident
 from authz.service import METHOD as CHECK
@@ -181,5 +181,5 @@ class Sidecar:
         self._limiter = self._rates.limiter = self._keeper.limiter = limiter
         self._authz = AuthorizationService(resident, limiter, self._clock, self._recorder.authorization)
 
-    async def _check(self, data: bytes) -> bytes:
-        return await self._authz.check(data)
+    def _check(self, data: bytes) -> bytes | Awaitable[bytes]:
+        return self._authz.check(data)

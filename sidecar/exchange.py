@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, suppress
-from typing import Protocol
+from typing import Any, Protocol
 
 import zttp
 
@@ -67,7 +67,7 @@ class Exchange:
         self._method: Method | None = None
         self._message: bytes | None = None
         self._inbox: Inbox | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Future[Any] | None = None
         self._timeout: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._open = True  # the caller may send more
@@ -113,8 +113,13 @@ class Exchange:
             self._end(INTERNAL, NO_MESSAGE)
         elif self._inbox is not None:
             self._inbox.end()
-        else:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+        elif self._method is not None and self._method.unary is not None and self._message is not None:
+            self._ask(self._method.unary, self._message)
+
+    @property
+    def over(self) -> bool:
+        """Tell whether it has its answer."""
+        return self._over
 
     def watch(self) -> None:
         """Set the deadline of a call that did not end at once."""
@@ -135,24 +140,50 @@ class Exchange:
         self._method = method
         if method.stream is not None:
             self._inbox = Inbox(self._host, self._frames.largest)
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            stream = self._call_stream(method.stream, self._inbox)
+            self._task = asyncio.get_running_loop().create_task(stream)
 
-    async def _run(self) -> None:
+    def _ask(self, handler: Unary, message: bytes) -> None:
+        """Have a message answered: now, or by a task where the handler has to wait."""
         try:
-            if self._method is None:
-                return
-            if self._method.unary is not None and self._message is not None:
-                await self._call_unary(self._method.unary, self._message)
-            elif self._method.stream is not None and self._inbox is not None:
-                await self._call_stream(self._method.stream, self._inbox)
-        except RpcError as error:
-            self._end(error.code, error.message)
-        except Exception:  # noqa: BLE001 - outermost: whatever is raised ends as INTERNAL, never as OK
-            log.exception("%s raised", self._method.path if self._method is not None else "")
-            self._end(INTERNAL, "")
+            reply = handler(message)
+        except Exception as error:  # noqa: BLE001 - see `_fail`
+            self._fail(error)
+            return
+        if isinstance(reply, bytes):
+            self._reply(reply)
+        else:
+            self._task = asyncio.ensure_future(reply)
+            self._task.add_done_callback(self._take_reply)
 
-    async def _call_unary(self, handler: Unary, message: bytes) -> None:
-        reply = await handler(message)
+    def _take_reply(self, task: asyncio.Future[Any]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self._reply(task.result())
+        else:
+            self._fail(error)
+
+    async def _call_stream(self, handler: Stream, inbox: "Inbox") -> None:
+        try:
+            async with aclosing(handler(inbox.messages())) as replies:  # type: ignore[type-var]  # they are generators
+                async for reply in replies:
+                    self._write(reply)
+            self._end(0, "")
+        except Exception as error:  # noqa: BLE001 - see `_fail`
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """Outermost: whatever is raised and was not meant ends as INTERNAL, never as OK."""
+        if isinstance(error, RpcError):
+            self._end(error.code, error.message)
+            return
+        log.error("%s raised", self._method.path if self._method is not None else "", exc_info=error)
+        self._end(INTERNAL, "")
+
+    def _reply(self, reply: bytes) -> None:
+        """Write the answer of a unary call, whole."""
         if self._over:
             return
         self._over = True
@@ -162,12 +193,6 @@ class Exchange:
             stream.send_data(write_frame(reply))
             stream.end_message(_GOOD)
         self._finish()
-
-    async def _call_stream(self, handler: Stream, inbox: "Inbox") -> None:
-        async with aclosing(handler(inbox.messages())) as replies:  # type: ignore[type-var]  # they are generators
-            async for reply in replies:
-                self._write(reply)
-        self._end(0, "")
 
     def _write(self, message: bytes) -> None:
         if self._over:

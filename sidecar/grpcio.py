@@ -96,7 +96,8 @@ def _unary_call(path: str, handler: Unary) -> Callable[[object, Any], Awaitable[
             request = await context.read()
             if request is grpc.aio.EOF:
                 raise RpcError(INTERNAL, NO_MESSAGE)  # noqa: TRY301 - answered like any other refusal of the call
-            return await handler(request)
+            answer = handler(request)
+            return answer if isinstance(answer, bytes) else await answer
         except RpcError as error:
             context.set_code(CODES[error.code])
             context.set_details(str(error))

@@ -8,6 +8,7 @@ deadline, status, age of connections (gRFC A9), and a farewell that loses no cal
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import cast
 
 import zttp
@@ -23,6 +24,7 @@ RESETS = 128
 """Calls that a peer may reset before it is asked so; zttp takes 256 and ends the connection (CVE-2023-44487)."""
 
 _ALL = 2**31 - 1
+_OVER = attrgetter("over")
 _PING = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00wardgate"
 _HUSH = 0.25  # seconds that answers wait for a peer to have read all that was sent before
 _FAREWELL = 1.0  # seconds that a peer has to answer the ping of a farewell, and to close
@@ -106,7 +108,8 @@ class Connection(asyncio.Protocol):
         self._after(age, self._retire)
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come to the exchanges it is for."""
+        """Take what has come to the exchanges it is for, and send what is answered at once."""
+        self._flushing = True  # at the end of this
         try:
             self._http2.receive_data(data)
             while self._take(self._http2.next_event()):
@@ -115,7 +118,10 @@ class Connection(asyncio.Protocol):
             self._flush()
             self._transport.close()
             return
-        self.flush_soon()
+        if all(map(_OVER, self._young)):
+            self._flush()
+        else:  # their handlers have not had their turn
+            self._loop.call_soon(self._flush)
 
     def pause_writing(self) -> None:
         """Read nothing from a peer that reads nothing."""

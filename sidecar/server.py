@@ -23,7 +23,8 @@ AUTO = "auto"
 """Leaves the choice of the server to the address: see `pick_server`."""
 NO_MESSAGE = "the call ended without a whole message"
 
-Unary = Callable[[bytes], Awaitable[bytes]]
+Unary = Callable[[bytes], bytes | Awaitable[bytes]]
+"""Answers at once where it can: a decision that waits for nothing needs no task."""
 Stream = Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]
 
 log = logging.getLogger("wardgate.server")

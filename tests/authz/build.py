@@ -9,7 +9,7 @@ from functools import cache
 
 from authz.certificate import read_peer
 from authz.evidence import open_evidence
-from authz.gather import gather_verdict
+from authz.gather import Pending, begin_verdict, finish_verdict
 from authz.resident import FixedKeys, Live, Resident
 from authz.ring import ContextRing, encode_segment
 from model.instant import MINUTE, SECOND
@@ -170,7 +170,9 @@ class CountingLimiter:
 
 
 def drive(coroutine):
-    """Run a coroutine that never really waits."""
+    """Run a coroutine that never really waits; an answer that is there already is the answer."""
+    if isinstance(coroutine, bytes):
+        return coroutine
     try:
         coroutine.send(None)
     except StopIteration as end:
@@ -181,7 +183,19 @@ def drive(coroutine):
 
 def judge(asked=None, house=None, limiter=None):
     """The verdict for a request."""
-    return drive(gather_verdict(asked or request(), house or resident(), limiter or CountingLimiter()))
+    question = asked or request(), house or resident(), limiter or CountingLimiter()
+    return drive(gather(*question))
+
+
+async def answered(answer):
+    """Wait for an answer that is not there yet."""
+    return answer if isinstance(answer, bytes) else await answer
+
+
+async def gather(*question):
+    """Begin a decision and, where it has to wait, finish it."""
+    found = begin_verdict(*question)
+    return await finish_verdict(found, *question) if isinstance(found, Pending) else found
 
 
 def evidence(asked=None, house=None):

@@ -2,11 +2,11 @@
 
 import pytest
 
-from authz.gather import gather_verdict
+from authz.gather import begin_verdict
 from model.quota import LimiterUnavailable
 from model.reason import Reason
 from model.verdict import Allow
-from tests.authz.build import CountingLimiter, drive, judge, request, resident
+from tests.authz.build import CountingLimiter, judge, request, resident
 
 
 def test_resident_limiter_is_asked_without_waiting():
@@ -16,7 +16,7 @@ def test_resident_limiter_is_asked_without_waiting():
         async def spend(self, charges, now):
             raise AssertionError("asked the store")
 
-    assert isinstance(drive(gather_verdict(request(), resident(), Resident())), Allow)
+    assert isinstance(begin_verdict(request(), resident(), Resident()), Allow)
 
 
 def test_store_is_asked_once_where_the_instance_cannot_tell():

@@ -32,6 +32,7 @@ from tests.authz.build import (
     NOW,
     ORGANISATION,
     CountingLimiter,
+    answered,
     certificate,
     check_bytes,
     consumer,
@@ -292,7 +293,7 @@ async def drive(count, seconds, seed):
         data = fuzzer.random.choice(fuzzer.ways)()
         fuzzer.reset()
         try:
-            answer = pb.CheckResponse.FromString(await fuzzer.service.check(data))
+            answer = pb.CheckResponse.FromString(await answered(fuzzer.service.check(data)))
         except Exception:  # noqa: BLE001 - any exception at all is what is looked for
             traceback.print_exc()
             figures["escaped"] += 1
