@@ -13,15 +13,16 @@ def grant_request(evidence: Evidence) -> Answer:
     route = plan.route
     request = evidence.request
     remove = plan.remove
-    if plan.remove_prefixes:
-        remove += tuple(name for name in request.headers if name.startswith(plan.remove_prefixes))
+    prefixes = plan.remove_prefixes
+    if prefixes and (forged := [name for name in request.headers if name.startswith(prefixes)]):
+        remove += tuple(forged)
     queried = query_credentials(request.path) if route.strip_credentials and "?" in request.path else ()
     header = evidence.resident.snapshot.context.header
     return Allow(
         caller=evidence.caller,
         set_headers=((header, mint_context(evidence)),) if route.context else (),
         remove_headers=remove,
-        remove_query=tuple(name for name, _ in queried),
+        remove_query=tuple([name for name, _ in queried]) if queried else (),
         answer_headers=limit_fields(evidence.met, route.answer_fields),
         places=tuple([charge for charge in evidence.charges if charge.holder]),
     )

@@ -15,6 +15,9 @@ from bench.load import Load, Shape, Target, run_load
 PARTS = (0.10, 0.25, 0.50)
 """Fixed rates, as parts of what the fused variant answers at saturation."""
 
+FULL = 32
+"""Requests in flight on each of 4 connections at saturation; with half as many the cores are not busy all the time."""
+
 Rows = dict[tuple[str, str], list[Load]]
 """(variant, "free" or a part) -> the runs of all rounds."""
 
@@ -25,10 +28,11 @@ def measure_through(server: str, rounds: int = 5, seconds: float = 2.0, workers:
     with tempfile.TemporaryDirectory(prefix="wg") as folder, open_fleet(Path(folder), server, workers) as fleet:
         for variant in VARIANTS:
             run_variant(fleet, variant, Shape(3000))
-        free = statistics.median(run_variant(fleet, "fused", Shape(6000)).rps for _ in range(3))
+        free = statistics.median(run_variant(fleet, "fused", Shape(6000, streams=FULL)).rps for _ in range(3))
         for _ in range(rounds):
             for variant in VARIANTS:
-                rows.setdefault((variant, "free"), []).append(run_variant(fleet, variant, Shape(int(free * seconds))))
+                full = Shape(int(free * seconds), streams=FULL)
+                rows.setdefault((variant, "free"), []).append(run_variant(fleet, variant, full))
                 for part in PARTS:
                     rate = max(40, int(free * part))
                     shape = Shape(int(rate * seconds), streams=2, rate=rate)

@@ -58,6 +58,8 @@ class MemoryStore:
     def take(self, charges: Sequence[Charge], now: Instant) -> list[Outcome]:
         """Spend all charges or none, without waiting."""
         now = self._clock.read(now)
+        if len(charges) == 1:
+            return [self._take_one(charges[0], now)]
         staged: dict[Identity, tuple[State | None, Instant]] = {}
         outcomes: list[Outcome] = []
         passes = True
@@ -77,6 +79,15 @@ class MemoryStore:
         for identity, (state, whole) in staged.items():
             self._keep(identity, state, whole, now)
         return outcomes
+
+    def _take_one(self, charge: Charge, now: Instant) -> Outcome:
+        """Take a charge that stands alone, as most do: there is nothing to wait for before it is kept."""
+        identity = identify(charge)
+        entry = self._states.get(identity)
+        after, outcome = _weigh(entry[0] if entry else None, charge, now)
+        if outcome.allowed or not charge.quota.enforced:
+            self._keep(identity, after, now + _forgettable(after, charge, outcome, now), now)
+        return outcome
 
     async def spend(self, charges: Sequence[Charge], now: Instant) -> Sequence[Outcome]:
         """See `take`."""
@@ -137,9 +148,10 @@ class MemoryStore:
         if state is None or whole <= now:
             states.pop(identity, None)
             return
-        if identity not in states:
-            self._sweep(now)
+        before = len(states)
         states[identity] = state, whole
+        if len(states) > before:
+            self._sweep(now)
 
     def _sweep(self, now: Instant) -> None:
         """Forget up to two counters that are whole again, and the oldest ones where there are too many."""
@@ -150,7 +162,7 @@ class MemoryStore:
                 del states[oldest]
             else:
                 states.move_to_end(oldest)
-        while len(states) >= self._capacity:
+        while len(states) > self._capacity:
             states.popitem(last=False)
 
 

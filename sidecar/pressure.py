@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from model.instant import MILLISECOND, SECOND, Duration
 from sidecar import clock
@@ -17,17 +18,19 @@ class Pressure:
     """A probe that should run every 10 ms and looks how late it is.
 
     `saturation` is 0 (idle) to 1 (no room): the least lateness of the last few probes. A queue makes all of them late,
-    and the first one in time after the load has gone ends it.
+    and the first one in time after the load has gone ends it. `tell` is told after each probe.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[float], None] = lambda _saturation: None) -> None:
         self.saturation = 0.0
+        self._tell = tell
         self._late: deque[Duration] = deque([0] * SPAN, SPAN)
 
     def note(self, late: Duration) -> None:
         """Take one measurement, in nanoseconds."""
         self._late.append(late)
         self.saturation = min(1.0, max(0, min(self._late)) / FULL)
+        self._tell(self.saturation)
 
     async def watch(self) -> None:
         """Measure until cancelled."""

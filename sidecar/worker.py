@@ -34,7 +34,6 @@ def open_grpcio(methods: Sequence[Method], address: str, options: Options) -> Se
 
 SERVERS: dict[str, Opener] = {"zttp": LoopServer, "grpcio": open_grpcio}
 
-PRESS_INTERVAL: Duration = 20 * MILLISECOND
 RING_INTERVAL: Duration = 15 * SECOND
 """How often the context keys are looked at; far below the shortest overlap of a rotation."""
 
@@ -55,7 +54,7 @@ class Worker:
         instance = f"{socket.gethostname()}:{os.getpid()}:{index}"
         self._sources = Sources(Place(settings.state, instance, index == 0, settings.poll), recorder, clock.now)
         self._sidecar = Sidecar(self._sources, RingFile(settings.state), recorder, self.metrics, clock.now, company)
-        self._pressure = Pressure()
+        self._pressure = Pressure(self._sidecar.press)
         self._server: Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._turn = asyncio.Lock()  # policies are taken up in the order in which they came, however long each takes
@@ -73,7 +72,6 @@ class Worker:
         self._journal.event("info", "listening", address=address, server=name, worker=self._index)
         self._tasks = [
             asyncio.create_task(self._pressure.watch(), name="pressure"),
-            asyncio.create_task(_repeat(PRESS_INTERVAL, self._press), name="press"),
             asyncio.create_task(_repeat(RING_INTERVAL, self._rotate), name="rotate"),
         ]
         return address
@@ -147,9 +145,6 @@ class Worker:
     async def explain_rates(self, question: RateQuestion) -> dict[str, object]:
         """Say which rules a question to the rate limit service meets and what is left. Raises ValueError."""
         return await self._sidecar.explain_rates(question)
-
-    def _press(self) -> None:
-        self._sidecar.press(self._pressure.saturation)
 
     def _rotate(self) -> None:
         try:

@@ -16,6 +16,14 @@ def test_a_row_of_late_probes_is_as_much_as_the_least_of_them():
     assert pressure.saturation == 0.5
 
 
+def test_every_probe_is_told():
+    told = []
+    pressure = Pressure(told.append)
+    for late in (*[FULL // 2] * (SPAN + 1), 0):
+        pressure.note(late)
+    assert told == [*[0.0] * (SPAN - 1), 0.5, 0.5, 0.0]
+
+
 def test_saturation_is_never_above_one_or_below_zero_and_ends_with_the_first_probe_in_time():
     pressure = Pressure()
     for _ in range(SPAN):
