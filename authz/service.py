@@ -5,7 +5,8 @@ M-02). Whatever breaks in here becomes a refusal.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from authz.gather import Pending, begin_verdict, finish_verdict
 from authz.resident import Resident
@@ -35,7 +36,7 @@ class AuthorizationService:
         self._clock = clock
         self._record = record
 
-    def check(self, data: bytes) -> bytes | Awaitable[bytes]:
+    def check(self, data: bytes) -> bytes | Coroutine[Any, Any, bytes]:
         """Answer one CheckRequest with one CheckResponse, at once or, where something has to be asked, later.
 
         Raises nothing; what is awaited raises nothing but the cancellation of its own task.

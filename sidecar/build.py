@@ -3,7 +3,8 @@
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Any
 
 from authz.resident import Live, Resident
 from authz.service import METHOD as CHECK
@@ -181,5 +182,5 @@ class Sidecar:
         self._limiter = self._rates.limiter = self._keeper.limiter = limiter
         self._authz = AuthorizationService(resident, limiter, self._clock, self._recorder.authorization)
 
-    def _check(self, data: bytes) -> bytes | Awaitable[bytes]:
+    def _check(self, data: bytes) -> bytes | Coroutine[Any, Any, bytes]:
         return self._authz.check(data)

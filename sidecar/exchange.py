@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, Protocol
 
@@ -55,6 +55,7 @@ class Exchange:
         "_number",
         "_open",
         "_over",
+        "_reply_to_come",
         "_task",
         "_timeout",
         "_timer",
@@ -67,7 +68,8 @@ class Exchange:
         self._method: Method | None = None
         self._message: bytes | None = None
         self._inbox: Inbox | None = None
-        self._task: asyncio.Future[Any] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._reply_to_come: Coroutine[Any, Any, bytes] | None = None  # of a task that has not begun
         self._timeout: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._open = True  # the caller may send more
@@ -153,16 +155,14 @@ class Exchange:
         if isinstance(reply, bytes):
             self._reply(reply)
         else:
-            self._task = asyncio.ensure_future(reply)
-            self._task.add_done_callback(self._take_reply)
+            self._reply_to_come = reply
+            self._task = asyncio.get_running_loop().create_task(self._await_reply(reply))
 
-    def _take_reply(self, task: asyncio.Future[Any]) -> None:
-        if task.cancelled():
-            return
-        error = task.exception()
-        if error is None:
-            self._reply(task.result())
-        else:
+    async def _await_reply(self, reply: Coroutine[Any, Any, bytes]) -> None:
+        self._reply_to_come = None
+        try:
+            self._reply(await reply)
+        except Exception as error:  # noqa: BLE001 - see `_fail`
             self._fail(error)
 
     async def _call_stream(self, handler: Stream, inbox: "Inbox") -> None:
@@ -174,7 +174,7 @@ class Exchange:
         except Exception as error:  # noqa: BLE001 - see `_fail`
             self._fail(error)
 
-    def _fail(self, error: BaseException) -> None:
+    def _fail(self, error: Exception) -> None:
         """Outermost: whatever is raised and was not meant ends as INTERNAL, never as OK."""
         if isinstance(error, RpcError):
             self._end(error.code, error.message)
@@ -245,6 +245,8 @@ class Exchange:
             self._inbox.drop()
         if self._task is not None and not self._task.done() and self._task is not asyncio.current_task():
             self._task.cancel()
+        if self._reply_to_come is not None:
+            self._reply_to_come.close()
 
 
 class Inbox:

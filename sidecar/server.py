@@ -8,10 +8,10 @@ import ipaddress
 import logging
 import socket
 import stat
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from model.instant import DAY, MINUTE, SECOND, Duration
 
@@ -23,7 +23,7 @@ AUTO = "auto"
 """Leaves the choice of the server to the address: see `pick_server`."""
 NO_MESSAGE = "the call ended without a whole message"
 
-Unary = Callable[[bytes], bytes | Awaitable[bytes]]
+Unary = Callable[[bytes], bytes | Coroutine[Any, Any, bytes]]
 """Answers at once where it can: a decision that waits for nothing needs no task."""
 Stream = Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]
 
