@@ -32,6 +32,9 @@ _OVERWRITE = core.HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD
 _LONGEST_ID = 128
 """Characters of a request id that are kept: it is repeated in logs, documents and contexts."""
 
+_FILLS = 256
+"""Times that one form is filled in: a message keeps every value that it ever had, until it goes itself."""
+
 _NONE: frozenset[str] = frozenset()
 
 # RFC 9110 section 5.6.2, in lower case.
@@ -123,19 +126,27 @@ def _write_allow(allow: Allow) -> bytes:
 class _Form:
     """An allowance with answer fields of fixed names, whose values are filled in: making it anew takes far longer."""
 
-    def __init__(self, names: Iterable[str]) -> None:
-        self._response = pb.CheckResponse()
-        options = self._response.ok_response.response_headers_to_add
-        _set_fields(options.add, [(name, "") for name in names])
-        self._headers = [option.header for option in options]
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+        self._renew()
 
     def fill(self, fields: Iterable[Header]) -> bytes:
         """Write it with the values of these fields, which are those of its names. Raises HeaderInvalid."""
+        if self._fills == _FILLS:
+            self._renew()
+        self._fills += 1
         for header, (name, value) in zip(self._headers, fields, strict=True):
             if not _is_value(value):
                 raise HeaderInvalid(f"{name[:40]!r} is no header field that may be set")
             header.value = value
         return self._response.SerializeToString()
+
+    def _renew(self) -> None:
+        self._fills = 0
+        self._response = pb.CheckResponse()
+        options = self._response.ok_response.response_headers_to_add
+        _set_fields(options.add, [(name, "") for name in self._names])
+        self._headers = [option.header for option in options]
 
 
 @lru_cache(maxsize=256)

@@ -1,6 +1,8 @@
 """Envoy's bytes to a request, and a verdict to Envoy's bytes."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -152,6 +154,35 @@ def test_what_is_set_overwrites_what_came():
     ok = answer(verdict).ok_response
 
     assert [option.append_action for option in (*ok.headers, *ok.response_headers_to_add)] == [OVERWRITE, OVERWRITE]
+
+
+def test_one_allowance_says_nothing_of_another_one():
+    """Answer fields are written into a form that is used again: also after a value that could not be written."""
+    first = Allow(Caller(), answer_headers=(("x-a", "1"), ("x-b", "2")))
+    broken = Allow(Caller(), answer_headers=(("x-a", "3"), ("x-b", "\n")))
+    last = Allow(Caller(), answer_headers=(("x-a", "5"), ("x-b", "")))
+    once = answer(first)
+    with pytest.raises(HeaderInvalid):
+        answer(broken)
+
+    assert [dict(headers_of(answer(one).ok_response.response_headers_to_add)) for one in (last, first)] == [
+        {"x-a": "5", "x-b": ""},
+        {"x-a": "1", "x-b": "2"},
+    ]
+    assert answer(first) == once
+
+
+def test_answers_without_end_take_no_memory():
+    """A protobuf message keeps the text of every value that was ever set in it, until it goes itself."""
+
+    def write(count):
+        for number in range(count):
+            fields = (("ratelimit", f'"partner";r={number:0100};t=20'),)
+            write_verdict(Allow(Caller(), answer_headers=fields), Request())
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    before = write(5_000)
+    assert write(100_000) - before < 4 * 2**20
 
 
 def test_removals_of_headers_and_query_are_written():
