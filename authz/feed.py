@@ -9,6 +9,7 @@ away the denylist keeps refusing what it knows and only its age grows.
 import asyncio
 import contextlib
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -47,6 +48,8 @@ _ACKNOWLEDGE = """
 local now = redis.call('TIME')
 return redis.call('HSET', KEYS[1], ARGV[1], now[1] .. ' ' .. ARGV[2])
 """
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,10 @@ class RevocationFeed:
         except (RedisError, OSError, TimeoutError):
             self._observe(False)
             return False
+        except Exception:  # noqa: BLE001 - a task that dies would hear of no revocation any more, and say nothing
+            _log.exception("the revocation feed cannot be followed")
+            self._observe(False)
+            return False
         self._observe(True)
         return True
 
@@ -226,4 +233,4 @@ async def _await(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -180,10 +180,11 @@ class StatusFetcher:
                 self.book.put_crl(source.url, crl)
                 source.fault = ""
                 self._observer.status_loaded(source.url, self.book.seconds_left(now)[source.url])
-        except (FetchFailed, StatusInvalid) as error:
-            if str(error) != source.fault:  # a file is looked at every second: say a fault once
-                source.fault = str(error)
-                self._observer.status_failed(source.url, source.fault)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one source, the others are kept fresh
+            fault = _name_fault(error)
+            if fault != source.fault:  # a file is looked at every second: say a fault once
+                source.fault = fault
+                self._observer.status_failed(source.url, fault)
         source.due = now + (FILE_PERIOD if source.path else self._spread(self._period(source, now)))
 
     async def _read(self, source: _Source) -> bytes | None:
@@ -213,8 +214,8 @@ class StatusFetcher:
             try:
                 data = await self._transfer(url, write_request(certificate, issuer), MAX_RESPONSE)
                 response = self.book.put_response(data, certificate, issuer, self._clock())
-            except (FetchFailed, StatusInvalid) as error:
-                self._observer.status_failed(url, str(error))
+            except Exception as error:  # noqa: BLE001 - see `_load`
+                self._observer.status_failed(url, _name_fault(error))
                 continue
             self._observer.status_loaded(url, (response.next_update - self._clock()) // SECOND)
             return
@@ -289,3 +290,8 @@ def _path_of(url: str) -> Path | None:
     if url.startswith("file:"):
         return Path(url2pathname(urlsplit(url).path))
     return None if "://" in url else Path(url)
+
+
+def _name_fault(error: Exception) -> str:
+    """Say what is wrong; the text of an error that nobody expected may quote anything and is left out."""
+    return str(error) if isinstance(error, FetchFailed | StatusInvalid) else f"unexpected {type(error).__name__}"

@@ -80,8 +80,8 @@ class Cluster:
             self._stale.clear()
             try:
                 await self._read_map()
-            except StoreAway as error:
-                self._changed(str(error))
+            except Exception as error:  # noqa: BLE001 - a watch that dies would keep an old map for ever
+                self._changed(str(error) if isinstance(error, StoreAway) else name_cause(error))
             else:
                 self._known.set()
             quiet = bool(self._nodes) and not any(node.away for node in self._nodes.values())

@@ -5,6 +5,7 @@ which the instances know how many they are, and the search for a server that wen
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -22,6 +23,8 @@ BEAT = 1.0
 PATIENCE = 1.0
 # Instances hold places of this quota: who has not beaten for three beats is gone.
 INSTANCES = Quota("instances", 2**31, 3 * SECOND, 0, concurrent=True)
+
+_log = logging.getLogger(__name__)
 
 
 class Backing(Store, Protocol):
@@ -150,9 +153,17 @@ class SharedLimiter:
             self._work.clear()
             wishes = self.ledger.due(self._clock())
             if wishes:
-                drawn = await self._draw([wish for _, wish in wishes])
-                self.ledger.settle(wishes, drawn, self._clock())
+                self.ledger.settle(wishes, await self._draw_guarded([wish for _, wish in wishes]), self._clock())
             await asyncio.sleep(PACE)
+
+    async def _draw_guarded(self, draws: Sequence[Draw]) -> Sequence[Drawn | None]:
+        """Draw, or learn that nothing came of it, which is as if that part of the store were away."""
+        try:
+            return await self._draw(draws)
+        except Exception:  # noqa: BLE001 - a task that dies would leave every later decision to what is held
+            _log.exception("drawing failed")
+            await asyncio.sleep(BEAT)
+            return [None] * len(draws)
 
     async def _draw(self, draws: Sequence[Draw]) -> Sequence[Drawn | None]:
         return await self.store.draw(draws, 0) if draws else ()
@@ -164,9 +175,14 @@ class SharedLimiter:
 
     async def _beat(self) -> None:
         """Show a sign of life, and count those of the others."""
-        with suppress(StoreAway):
+        try:
             (outcome,) = await self.store.spend([self._sign], 0)
-            self._resize(INSTANCES.count - outcome.remaining)
+        except StoreAway:
+            return
+        except Exception:  # noqa: BLE001 - an instance that shows no more signs of life would be given away
+            _log.exception("no sign of life")
+            return
+        self._resize(INSTANCES.count - outcome.remaining)
 
     def _resize(self, instances: int) -> None:
         """Take a new count of instances; a fall is believed once it lasts: a store that lost its data knows none."""

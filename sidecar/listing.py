@@ -51,6 +51,9 @@ class Listing(Generic[Table]):
             except ValueError as error:
                 refuse(str(error))
                 continue
+            except Exception as error:  # noqa: BLE001 - a fault of ours must not end the watch over all later edits
+                refuse(f"the reader failed: {type(error).__name__}")
+                continue
             if paths == self.paths:
                 self._accepted = mark
                 take(table)

@@ -1,11 +1,11 @@
 """What the revocation feed told: kept in step with Redis, on disk over a restart, its age and coverage shown."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from authz.denylist import Denylist, EntryInvalid, read_list
 from authz.feed import Coverage, RevocationFeed, read_coverage
@@ -20,12 +20,16 @@ PATIENCE = 1.0
 """Seconds for which a policy waits for the feed to be read the first time."""
 PAUSE = 1.0
 """Seconds between two writes to disk, so that a burst of revocations is one write."""
+AGAIN = 5.0
+"""Seconds until a list that could not be saved is tried again."""
 TIDY = 60.0
 """Seconds between two looks for entries that have expired."""
 COVERAGE = 2.0
 """Seconds between two looks at how far the other sidecars are."""
 
 _HEAD = "# version "
+
+_log = logging.getLogger(__name__)
 
 
 class Revoked:
@@ -124,12 +128,21 @@ class Revoked:
         while True:
             await self._changed.wait()
             await asyncio.sleep(PAUSE)
-            await self._write()
+            if not await self._write():
+                self._changed.set()
+                await asyncio.sleep(AGAIN)
 
-    async def _write(self) -> None:
+    async def _write(self) -> bool:
+        """Save the list; False where that failed: what is held is enforced, but a restart has to hear it anew."""
         self._changed.clear()
-        if self._state is not None and self._primary:
+        if self._state is None or not self._primary:
+            return True
+        try:
             await asyncio.to_thread(save_denylist, self._state, self.denylist.copy())
+        except Exception as error:  # noqa: BLE001 - a full disk today must not keep tomorrow's list from being saved
+            _log.error("revocations not saved: %s", getattr(error, "strerror", None) or type(error).__name__)
+            return False
+        return True
 
     async def _tidy(self) -> None:
         while True:
@@ -141,7 +154,7 @@ class Revoked:
         while True:
             try:
                 self._coverage = await read_coverage(client)
-            except (RedisError, OSError, TimeoutError):
+            except Exception:  # noqa: BLE001 - whatever it is, it is looked at again
                 self._coverage = None
             await asyncio.sleep(COVERAGE)
 

@@ -20,7 +20,7 @@ from sidecar.pool import ALONE, Company
 from sidecar.pressure import Pressure
 from sidecar.question import RateQuestion
 from sidecar.record import Recorder
-from sidecar.server import Method, Opener, Options, Server, pick_server
+from sidecar.server import Method, Opener, Options, Server, log, pick_server
 from sidecar.settings import Settings
 from sidecar.sources import Place, Sources
 
@@ -166,4 +166,7 @@ class Worker:
 async def _repeat(interval: Duration, job: Callable[[], None]) -> None:
     while True:
         await asyncio.sleep(interval / SECOND)
-        job()
+        try:
+            job()
+        except Exception:  # noqa: BLE001 - it is due again, whatever was wrong with it this time
+            log.exception("background work failed")

@@ -140,8 +140,32 @@ async def test_unreadable_entry_keeps_no_other_from_being_enforced(server):
     await sidecar.feed.start()
     await client.xadd("wardgate:{revocations}:stream", {"op": "add", "entry": "nonsense"})
     await client.xadd("wardgate:{revocations}:stream", {"odd": "1"})
+    await client.xadd("wardgate:{revocations}:stream", {"op": "add", "entry": b"\xff\xfe"})
+    await client.xadd("wardgate:{revocations}:stream", {b"\xc3": b"\x80"})
     await publish_entry(client, Entry(Subject.CLIENT, "rogue"))
     await sidecar.until(lambda: sidecar.refuses("rogue"))
+    await sidecar.feed.close()
+    await client.aclose()
+
+
+async def test_a_fault_of_ours_does_not_end_the_feed(server, monkeypatch, caplog):
+    """A task that dies would hear of no revocation any more, and nobody would know."""
+    client = await connect(server)
+    sidecar = Sidecar(server, "s")
+    await sidecar.feed.start()
+    apply, faults = sidecar.feed._apply, iter([ZeroDivisionError()])
+
+    def fail_once(fields):
+        for fault in faults:
+            raise fault
+        apply(fields)
+
+    monkeypatch.setattr("authz.feed.RETRY_S", 0)
+    monkeypatch.setattr(sidecar.feed, "_apply", fail_once)
+    await publish_entry(client, Entry(Subject.CLIENT, "rogue"))
+    await sidecar.until(lambda: sidecar.refuses("rogue"))
+    assert False in sidecar.states
+    assert "cannot be followed" in caplog.text
     await sidecar.feed.close()
     await client.aclose()
 

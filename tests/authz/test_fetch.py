@@ -55,6 +55,23 @@ async def test_a_bad_file_is_refused_and_the_old_list_kept(root, clock, tmp_path
     ]
 
 
+async def test_a_source_with_a_fault_that_nobody_expected_leaves_the_others_fresh(root, clock):
+    """Its text may quote anything: the kind is told, and it is tried again."""
+    notes, net = Notes(), Net(**{"http://a.example/": ZeroDivisionError("secret")})
+    net.documents["http://b.example/"] = crl_of(root)
+    fetcher = fetcher_of(clock, net, notes)
+    fetcher.apply(["http://a.example/", "http://b.example/"], [], [parsed(root)])
+    await fetcher.refresh()
+
+    assert notes.failed == [("http://a.example/", "unexpected ZeroDivisionError")]
+    assert [source for source, _ in notes.loaded] == ["http://b.example/"]
+
+    net.documents["http://a.example/"] = crl_of(root)
+    clock.now += HOUR
+    await fetcher.refresh()
+    assert "http://a.example/" in [source for source, _ in notes.loaded]
+
+
 async def test_a_file_may_come_later(root, clock, tmp_path):
     """A source that is away keeps nobody from starting."""
     path = tmp_path / "root.crl"

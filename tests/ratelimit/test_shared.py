@@ -8,6 +8,7 @@ import pytest
 from model.instant import HOUR, MINUTE, SECOND
 from model.snapshot import Store as Settings
 from ratelimit.limiter import open_limiter
+from ratelimit.memory import MemoryStore
 from ratelimit.redis import RedisStore
 from ratelimit.shared import BEAT, SharedLimiter
 from tests.ratelimit.build import bucket_of, charge_of, places_of, window_of
@@ -189,6 +190,57 @@ def test_settings_that_name_no_store_are_refused():
         open_limiter(Settings("etcd"), time.time_ns)
     with pytest.raises(ValueError, match="ring"):
         open_limiter(Settings("redis", "ring", ("redis://x",)), time.time_ns)
+
+
+class Faulty(MemoryStore):
+    """A store whose first draws and spends break in a way that nobody foresaw."""
+
+    mode = "shared"
+
+    def __init__(self, faults):
+        super().__init__()
+        self.faults = faults
+        self.drawn = asyncio.Event()
+
+    async def start(self, _patience):
+        pass
+
+    async def close(self):
+        pass
+
+    def away(self, _charge):
+        return False
+
+    async def draw(self, draws, now):
+        self.fail()
+        found = await super().draw(draws, now)
+        self.drawn.set()
+        return found
+
+    async def spend(self, charges, now):
+        self.fail()
+        return await super().spend(charges, now)
+
+    def fail(self):
+        if self.faults:
+            self.faults -= 1
+            raise ZeroDivisionError
+
+
+async def test_a_fault_of_ours_does_not_end_the_traffic_with_the_store(monkeypatch, caplog):
+    """Background work that dies would leave every later decision to what is held by then."""
+    monkeypatch.setattr("ratelimit.shared.BEAT", 0)
+    limiter = SharedLimiter(store := Faulty(1), Settings("redis", "single", ()), time.time_ns)
+    await limiter.start()
+    charge = charge_of(bucket_of(1000, HOUR))
+    assert (await limiter.spend([charge], time.time_ns()))[0].allowed
+    store.faults = 1
+    limiter.admit([charge], time.time_ns())
+    async with asyncio.timeout(10):
+        await store.drawn.wait()
+    await limiter.close()
+    assert "no sign of life" in caplog.text
+    assert store.faults == 0
 
 
 def test_an_instance_is_gone_after_three_missed_beats():

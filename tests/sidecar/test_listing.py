@@ -96,6 +96,31 @@ async def test_bad_file_is_refused_once_and_a_good_one_is_taken_later(tmp_path):
         assert taken.tables[1:] == [[b"two"]]
 
 
+async def test_a_fault_of_ours_does_not_end_the_watch(tmp_path):
+    """Whatever a reader trips over, the next edit is looked at again."""
+    keys = tmp_path / "keys"
+    keys.write_text("a\n")
+    listing, told, taken = Listing(Taken.parse), [], asyncio.Event()
+    _, mark = await listing.load([keys])
+    listing.adopt([keys], mark)
+
+    def break_down(_lines):
+        raise ZeroDivisionError
+
+    def refuse(why):
+        told.append(why)
+        listing._parse = Taken.parse
+        keys.write_text("a\nb\nc\n")
+
+    listing._parse = break_down
+    keys.write_text("a\nb\n")
+    follow = asyncio.create_task(listing.follow(10**6, lambda _table: taken.set(), refuse))
+    async with asyncio.timeout(10):
+        await taken.wait()
+    follow.cancel()
+    assert told == ["the reader failed: ZeroDivisionError"]
+
+
 async def test_first_load_of_a_missing_file_is_refused(tmp_path):
     """A policy that names it is no policy."""
     with pytest.raises(ValueError, match="No such file"):
