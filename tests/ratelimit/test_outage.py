@@ -3,6 +3,9 @@
 import asyncio
 
 import pytest
+from redis.backoff import NoBackoff
+from redis.exceptions import BusyLoadingError, RedisError, ResponseError
+from redis.retry import Retry
 
 from model.instant import HOUR, MILLISECOND, SECOND
 from model.snapshot import Store as Settings
@@ -76,6 +79,66 @@ async def answered(store, charge):
             return await store.spend([charge], 0)
         except StoreAway:
             await asyncio.sleep(0.01)
+
+
+async def test_a_server_that_cannot_save_is_an_outage_that_heals_by_itself(tmp_path):
+    """MISCONF: reads would be answered, and no spend is one."""
+    server = Server(tmp_path, "--save", "3600 1").start()
+    store = redis_store(server, budget=200 * MILLISECOND)
+    await store.start()
+    charge, client = charge_of(bucket_of(1000, HOUR)), server.client()
+    (tmp_path / "dump.rdb").mkdir()
+    client.bgsave()
+    until(lambda: saving(client) == "err")
+    with pytest.raises(ResponseError, match="MISCONF"):
+        client.set("x", 1)
+    with pytest.raises(StoreAway):
+        await hammered(store, charge)
+    mode = store.mode
+    (tmp_path / "dump.rdb").rmdir()
+    client.bgsave()
+    until(lambda: saving(client) == "ok")
+    await asyncio.wait_for(answered(store, charge), 10)
+    await store.close()
+    server.stop()
+
+    assert mode == "share"
+
+
+async def test_a_server_that_is_loading_is_an_outage_that_heals_by_itself(tmp_path):
+    """LOADING: it takes connections, and answers every command with an error until its data are there."""
+    slow = ("--key-load-delay", "5000", "--loading-process-events-interval-bytes", "1024")
+    server = Server(tmp_path, *slow).start()
+    store = redis_store(server, budget=200 * MILLISECOND)
+    await store.start()
+    charge, client = charge_of(bucket_of(1000, HOUR)), server.client()
+    client.mset({f"filler{number}": f"{number}" * 600 for number in range(300)})
+    client.save()
+    server.kill()
+    server.start(wait=False)
+    await asyncio.to_thread(until, lambda: replies_loading(server))
+    with pytest.raises(StoreAway):
+        await store.spend([charge], 0)
+    mode = store.mode
+    await asyncio.wait_for(answered(store, charge), 20)
+    await store.close()
+    server.stop()
+
+    assert mode == "share"
+
+
+def replies_loading(server):
+    try:
+        server.client(retry=Retry(NoBackoff(), 0)).ping()
+    except BusyLoadingError:
+        return True
+    except RedisError:
+        return False
+    raise AssertionError("it was loaded before it was looked at")
+
+
+def saving(client):
+    return client.info("persistence")["rdb_last_bgsave_status"]
 
 
 async def test_a_black_hole_is_paid_for_once(tmp_path):
