@@ -10,7 +10,7 @@ remembered until the instant that the store promised, or until the quota changes
 Windows and places are not leased; of them only refusals are remembered.
 """
 
-from model.instant import MILLISECOND, SECOND, Instant
+from model.instant import MILLISECOND, SECOND, Duration, Instant
 from model.quota import Algorithm, Charge, Outcome, Quota
 
 WARM = SECOND
@@ -114,3 +114,10 @@ class Lease:
 def leased(quota: Quota) -> bool:
     """Tell whether a quota can be leased: a bucket, and not one of places."""
     return quota.algorithm is Algorithm.BUCKET and not quota.concurrent
+
+
+def whole(quota: Quota) -> Duration:
+    """Tell after how long without a spend a counter is the same as none."""
+    if quota.algorithm is Algorithm.WINDOW or quota.count <= 0:
+        return quota.period
+    return quota.burst * quota.period // quota.count

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from model.instant import MILLISECOND, SECOND, Duration, Instant
-from model.quota import Algorithm, Charge, Outcome, Quota
-from ratelimit.lease import WARM, Lease, leased
+from model.quota import Charge, Outcome
+from ratelimit.lease import WARM, Lease, leased, whole
 from ratelimit.share import Share
 from ratelimit.store import NEVER, Draw, Drawn, Identity, identify, permits
 
@@ -22,6 +22,8 @@ HORIZON = 50 * MILLISECOND
 CALM = SECOND
 """How long an instance keeps to its share after its server is back: longer than the others take to find it."""
 FORGET = 10 * SECOND
+SWEEP = 1_000
+"""Keys looked at in one sweep: decisions wait for it, so a flood of new keys has to wait for its turn."""
 
 
 @dataclass(slots=True)
@@ -55,6 +57,7 @@ class Ledger:
         self.share = Share()
         self._leases: dict[Identity, Lease] = {}
         self._dirty: list[Lease] = []
+        self._round: list[tuple[Identity, Lease]] = []  # those of this round that no sweep has looked at yet
         self._swept = 0
         self._unreachable = away
         self._lost = lost
@@ -285,9 +288,12 @@ class Ledger:
     def _sweep(self, now: Instant) -> list[Lease]:
         """Find what needs a word from the store although nothing was spent, and forget what is long idle."""
         found, gone = [], []
-        for identity, lease in self._leases.items():
+        self._round = self._round or list(self._leases.items())
+        turn = self._round[-SWEEP:]
+        del self._round[-SWEEP:]
+        for identity, lease in turn:
             idle = now - lease.seen
-            if idle > FORGET and not lease.pending and idle > _whole(lease.quota):
+            if idle > FORGET and not lease.pending and idle > whole(lease.quota):
                 gone.append(identity)  # whatever was spent then counts no more: an outage must not fill the memory
             elif lease.held or lease.owed or lease.spare or lease.away or idle <= WARM or self._lost(lease.charge):
                 found.append(lease)
@@ -329,13 +335,6 @@ class Ledger:
         if lease.until > now or 2 * lease.held >= target:
             return -lease.spare
         return target - lease.held - lease.spare
-
-
-def _whole(quota: Quota) -> Duration:
-    """Tell after how long without a spend a counter is the same as none."""
-    if quota.algorithm is Algorithm.WINDOW or quota.count <= 0:
-        return quota.period
-    return quota.burst * quota.period // quota.count
 
 
 def _spread(estimate: tuple[int, int]) -> tuple[int, int, int]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from model.instant import HOUR, MILLISECOND, MINUTE, SECOND
 from model.quota import Quota
-from ratelimit.ledger import CALM, FORGET, Ledger
+from ratelimit.ledger import CALM, FORGET, FRESH, Ledger
 from ratelimit.memory import MemoryStore
 from tests.ratelimit.build import START, bucket_of, charge_of, places_of, window_of
 
@@ -283,6 +283,22 @@ def test_keys_that_nobody_uses_are_forgotten():
     instance.draw(2 * SECOND)
     instance.draw(FORGET + SECOND)
 
+    assert len(instance.ledger) == 0
+
+
+def test_a_flood_of_keys_is_looked_after_in_turns(monkeypatch):
+    """Decisions wait for a sweep: one of a hundred thousand keys would hold them up for a second."""
+    monkeypatch.setattr("ratelimit.ledger.SWEEP", 10)
+    instance = Instance(instances=2)
+    charges = [charge_of(bucket_of(100, HOUR), str(number)) for number in range(35)]
+    for charge in charges:
+        instance.decide(charge)
+    turns = [{wish.charge.key for _, wish in instance.draw(FRESH)} for _ in range(4)]
+
+    assert [len(turn) for turn in turns] == [10, 10, 10, 5]
+    assert set.union(*turns) == {charge.key for charge in charges}
+    for _ in range(10):
+        instance.draw(2 * FORGET)
     assert len(instance.ledger) == 0
 
 
