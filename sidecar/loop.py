@@ -1,4 +1,4 @@
-"""A third server, on trial (decision 62): HTTP/2 in the worker's own loop, by zttp, which does no I/O.
+"""The default server for near peers (decision 62): HTTP/2 in the worker's own loop, by zttp, which does no I/O.
 
 No thread stands between a socket and a handler, and what several calls of one turn of the loop answer leaves in one
 write. What a gRPC library would do is done by hand, here and in exchange.py: content type, method, framing,

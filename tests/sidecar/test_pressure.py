@@ -1,6 +1,6 @@
 """Saturation: one late probe is a hiccup, a row of them a queue, and the first in time ends it."""
 
-from sidecar.pressure import FULL, SPAN, Pressure
+from sidecar.pressure import FULL, PROBE, REST, SPAN, TIMELY, Pressure
 
 
 def test_one_late_probe_is_no_saturation():
@@ -31,3 +31,12 @@ def test_saturation_is_never_above_one_or_below_zero_and_ends_with_the_first_pro
     assert pressure.saturation == 1.0
     pressure.note(-1000)
     assert pressure.saturation == 0.0
+
+
+def test_probes_are_rare_until_one_is_late_and_again_after_the_first_in_time():
+    pressure = Pressure()
+    assert pressure.pause() == REST
+    pressure.note(TIMELY + 1)
+    assert pressure.pause() == PROBE
+    pressure.note(TIMELY)
+    assert pressure.pause() == REST
