@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from authz.apikey import KeyTable
 from authz.certificate import Certificates, StatusBook, Trust, open_trust
 from authz.denylist import Denylist, Subject
+from authz.keytable import KeyTable, index_keys
 from authz.plan import Plan, draw_plans
 from authz.proof import Replays
 from authz.recent import Recent
@@ -100,7 +100,7 @@ class Live:
     denylist: Denylist = field(default_factory=Denylist)
     filed: Denylist = field(default_factory=Denylist)
     heard: Instant = 0
-    api_keys: KeyTable = field(default_factory=KeyTable)
+    api_keys: KeyTable = field(default_factory=index_keys)
     proofs: Replays = field(default_factory=Replays)
     assertions: Replays = field(default_factory=Replays)
     status: StatusBook | None = None

@@ -3,7 +3,8 @@
 import json
 from collections.abc import Callable
 
-from authz.apikey import KeyTable, hash_key, judge_key
+from authz.apikey import hash_key, judge_key
+from authz.keytable import index_keys
 from authz.service import AuthorizationService
 from authz.token import verify_token
 from bench.decide import LIMIT, interleave
@@ -56,7 +57,7 @@ def with_credentials(count: int) -> Call:
     line = json.dumps({"id": "ID", "sha256": digest, "client_id": "c"})
     lines = (line.replace("ID", f"k{n}").encode() for n in range(count - 1))
     own = json.dumps({"id": "own", "sha256": hash_key("own.secret"), "client_id": "c"}).encode()
-    table = KeyTable([own, *lines])
+    table = index_keys([own, *lines])
     return lambda: judge_key("own.secret", table, build.NOW)
 
 

@@ -6,7 +6,6 @@
 import asyncio
 import gc
 import json
-import resource
 import sys
 import tempfile
 import time
@@ -14,10 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from authz.apikey import KeyTable, hash_key, judge_key
+from authz.apikey import hash_key, judge_key
 from authz.denylist import Denylist, Entry, Subject, read_list
+from authz.keytable import KeyTable, index_keys
 from bench.decide import interleave
 from sidecar.listing import Listing
+from sidecar.shelf import Shelf
 
 Table = TypeVar("Table")
 
@@ -33,7 +34,8 @@ def measure(keys: tuple[int, ...] = KEYS, revoked: tuple[int, ...] = REVOKED) ->
     """Load so many and look up: seconds, MB, milliseconds of the longest pause of the loop, microseconds a look-up."""
     figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="wardgate-") as folder:
-        tables = {count: _load(KeyTable, write_keys(Path(folder), count), f"keys_{count}", figures) for count in keys}
+        tables = {count: _load(index_keys, write_keys(Path(folder), count), f"keys_{count}", figures) for count in keys}
+        _share(Path(folder), max(keys), figures)
         lists = {
             count: _load(read_list, write_list(Path(folder), count), f"revoked_{count}", figures) for count in revoked
         }
@@ -71,6 +73,20 @@ def _load(parse: Callable[..., Table], path: Path, name: str, figures: dict[str,
     return table
 
 
+def _share(folder: Path, count: int, figures: dict[str, float]) -> None:
+    """What a second worker needs for the table that a first one has written down."""
+    path = folder / f"keys-{count}.jsonl"
+    shelf = Shelf(folder / "state", 0)
+    shelf.take([path], lambda: index_keys(path.read_bytes().splitlines()))
+    gc.collect()
+    memory, began = _memory(anonymous=True), time.perf_counter()
+    table = shelf.take([path], index_keys)
+    figures[f"keys_{count}_mapped_load_s"] = time.perf_counter() - began
+    figures[f"keys_{count}_mapped_mb"] = max(0.0, _memory(anonymous=True) - memory)
+    if len(table) != count:
+        raise RuntimeError("the kept table is not that of the file")
+
+
 async def _load_beside(parse: Callable[..., Table], path: Path) -> tuple[Table, float]:
     """Load in the background as a sidecar does, while the event loop beats; the table and the longest pause."""
     loading = asyncio.ensure_future(Listing(parse).load([path]))
@@ -97,10 +113,11 @@ def _note(name: str, costs: dict[int, float], figures: dict[str, float]) -> None
     figures[f"{name}_growth"] = costs[max(costs)] / costs[min(costs)]
 
 
-def _memory() -> float:
-    """Measure what the process holds, in MB."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * resource.getpagesize() / 1e6
+def _memory(*, anonymous: bool = False) -> float:
+    """Measure what the process holds, in MB; without what is mapped from files where only `anonymous` is asked for."""
+    name = "RssAnon:" if anonymous else "VmRSS:"
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) * 1024 / 1e6
 
 
 def main() -> int:

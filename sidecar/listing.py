@@ -7,6 +7,10 @@ from typing import Generic, TypeVar
 
 from model.instant import SECOND, Duration
 
+PIECE = 1 << 20
+"""Bytes read at once. A reader in small pieces lets go of the interpreter's lock so often, and takes it back so soon,
+that the event loop never gets it: of 100,000 keys, read 8 KiB at a time, it stood still for a second."""
+
 Table = TypeVar("Table")
 Mark = tuple[tuple[int, ...], ...]
 
@@ -15,12 +19,17 @@ class Listing(Generic[Table]):
     """Files that are read as one list. A bad one is refused as a whole and the list at hand stays.
 
     `parse` makes the table of the files' lines and raises ValueError. It runs in a thread: half a million keys take
-    seconds, and no decision waits for them.
+    seconds, and no decision waits for them. `keep` may know the table of these files already, and else makes it.
     """
 
-    def __init__(self, parse: Callable[[Iterable[bytes]], Table]) -> None:
+    def __init__(
+        self,
+        parse: Callable[[Iterable[bytes]], Table],
+        keep: Callable[[Sequence[Path], Callable[[], Table]], Table] = lambda _paths, make: make(),
+    ) -> None:
         self.paths: tuple[Path, ...] = ()
         self._parse = parse
+        self._keep = keep
         self._accepted: Mark = ()
 
     async def load(self, paths: Sequence[Path]) -> tuple[Table, Mark]:
@@ -65,7 +74,7 @@ class Listing(Generic[Table]):
     def _load(self, paths: Sequence[Path]) -> tuple[Table, Mark]:
         mark = _look(paths)
         try:
-            return self._parse(_lines(paths)), mark
+            return self._keep(paths, lambda: self._parse(_lines(paths))), mark
         except (ValueError, OSError) as error:
             names = ", ".join(map(str, paths))
             raise ValueError(f"{names}: {getattr(error, 'strerror', None) or error}") from error
@@ -73,7 +82,7 @@ class Listing(Generic[Table]):
 
 def _lines(paths: Iterable[Path]) -> Iterator[bytes]:
     for path in paths:
-        with path.open("rb") as file:
+        with path.open("rb", PIECE) as file:
             yield from file
 
 

@@ -14,9 +14,10 @@ from typing import TypeVar
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from authz.apikey import hash_key, read_record
+from authz.apikey import hash_key
 from authz.denylist import NEVER, Entry, Subject
 from authz.feed import Coverage, publish_entry, read_coverage
+from authz.keyrecord import read_record
 from model.instant import SECOND, Duration
 from model.snapshot import Store
 from policy.document import load_document

@@ -12,6 +12,7 @@ from authz.feed import Coverage, RevocationFeed, read_coverage
 from model.instant import SECOND, Instant
 from model.snapshot import Store
 from sidecar.keys import replace_file
+from sidecar.listing import PIECE
 from sidecar.metrics import Gauge
 from sidecar.redis import open_client
 
@@ -169,7 +170,7 @@ def load_denylist(state: Path) -> Denylist:
     """Recall what was saved; an empty list where nothing was. Raises ValueError for a file that is no list."""
     path = state / FILE
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(buffering=PIECE, encoding="utf-8") as file:
             head = file.readline()
             file.seek(0)
             return read_list(file, head.removeprefix(_HEAD).strip() if head.startswith(_HEAD) else "")

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from authz.apikey import KeyTable
 from authz.assertion import partner_issuers
 from authz.denylist import Denylist, read_list
 from authz.fetch import StatusFetcher
 from authz.introspect import Introspector
+from authz.keytable import KeyTable, index_keys
 from authz.refresh import KeyRefresher
 from authz.resident import Live, Resident
 from authz.status import Revocations
@@ -26,6 +26,7 @@ from sidecar.metrics import Gauge
 from sidecar.record import Recorder
 from sidecar.revoked import Revoked
 from sidecar.secret import read_secret
+from sidecar.shelf import Shelf
 
 PATIENCE = 2.0
 """Seconds for which a new policy waits for the first fetches of what it newly names."""
@@ -67,7 +68,7 @@ class Sources:
         self._partners = KeyRefresher(clock=clock, random=random.random, observer=recorder)
         self._status = StatusFetcher(Revocations(), clock=clock, random=random.random, observer=recorder)
         self._revoked = Revoked(place.state, place.instance, clock, self._hear, primary=place.primary)
-        self._keys: Listing[KeyTable] = Listing(KeyTable)
+        self._keys: Listing[KeyTable] = Listing(index_keys, Shelf(place.state).take)
         self._filed: Listing[Denylist] = Listing(read_list)
         self._asked: tuple[Mapping[str, Introspection], Mapping[str, str]] = ({}, {})
         self._introspector: Introspector | None = None

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from authz.apikey import KeyFileInvalid, KeyRecord, KeyTable, hash_key, judge_key
+from authz.apikey import hash_key, judge_key
+from authz.keyrecord import KeyRecord
+from authz.keytable import KeyFileInvalid, index_keys
 from model.instant import SECOND
 from model.reason import Reason
 from model.verdict import Deny
@@ -22,7 +24,7 @@ def record_line(key=KEY, **members):
 
 
 def judge(text, *lines, now=NOW):
-    return judge_key(text, KeyTable(lines or [record_line()]), now)
+    return judge_key(text, index_keys(lines or [record_line()]), now)
 
 
 def reason(verdict):
@@ -106,14 +108,14 @@ def test_record_never_shows_its_hash():
 def test_bad_line_is_named_and_nothing_is_loaded(line):
     """A key file is taken whole or not at all, and the error quotes no hash."""
     with pytest.raises(KeyFileInvalid, match="line 2") as caught:
-        KeyTable([b"# keys", line])
+        index_keys([b"# keys", line])
     assert hash_key(KEY) not in str(caught.value)
 
 
 def test_same_id_twice_is_refused():
     """Two records under one id would make the look-up a matter of order."""
     with pytest.raises(KeyFileInvalid, match="stands twice"):
-        KeyTable([record_line(), record_line()])
+        index_keys([record_line(), record_line()])
 
 
 @given(st.text())

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from authz.apikey import KeyTable, hash_key
+from authz.apikey import hash_key
+from authz.keytable import index_keys
 from model.snapshot import Kind, Requirement
 from tests.authz.build import judge, plane, request, resident, route, snapshot
 
@@ -36,7 +37,7 @@ def test_credential_in_the_query_is_removed_by_the_name_that_it_came_under(path,
     """Other parameters are left as they are."""
     line = {"id": "k", "sha256": hash_key("k.s"), "client_id": "client-1", "scopes": ["accounts"]}
     policy = snapshot(planes=(plane(credentials=(Kind.API_KEY,)),), routes=(route(stream=True),))
-    house = resident(policy, api_keys=KeyTable([json.dumps(line).encode()]))
+    house = resident(policy, api_keys=index_keys([json.dumps(line).encode()]))
     headers = {} if removed else {"x-api-key": "k.s"}
 
     assert judge(request(bearer=None, path=path, headers=headers), house).remove_query == removed

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from authz import identify
-from authz.apikey import KeyTable, hash_key
+from authz.apikey import hash_key
+from authz.keytable import index_keys
 from authz.resident import FixedKeys
 from model.instant import SECOND
 from model.reason import Reason
@@ -105,7 +106,7 @@ def test_plain_mtls_client_is_known_by_its_common_name():
 def key_house(**record):
     line = {"id": "k1", "sha256": hash_key("k1.secret"), "client_id": "client-1", "scopes": ["accounts"], **record}
     policy = snapshot(planes=(plane(credentials=(Kind.API_KEY,)),), routes=(route(stream=True),))
-    return resident(policy, api_keys=KeyTable([json.dumps(line).encode()]))
+    return resident(policy, api_keys=index_keys([json.dumps(line).encode()]))
 
 
 def test_api_key_stands_for_its_client_with_its_own_scopes():

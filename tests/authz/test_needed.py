@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from authz.apikey import KeyTable, hash_key
+from authz.apikey import hash_key
 from authz.introspection import read_answer
+from authz.keytable import index_keys
 from authz.resident import FixedKeys
 from model.snapshot import Assertion, Introspection, Kind, Requirement
 from model.verdict import Allow, Deny
@@ -92,7 +93,7 @@ def by_api_key(without):
     line["scopes"] = [] if "scopes" in without else line["scopes"]
     records = [] if "record" in without else [json.dumps(line).encode()]
     fields = {} if "header" in without else {"x-api-key": "k1" if "secret" in without else "k1.s"}
-    return request(bearer=None, headers=fields), house_of(Kind.API_KEY, api_keys=KeyTable(records))
+    return request(bearer=None, headers=fields), house_of(Kind.API_KEY, api_keys=index_keys(records))
 
 
 def by_assertion(without):

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from authz.apikey import KeyTable, hash_key
+from authz.apikey import hash_key
 from authz.certificate import judge_certificate, open_trust, read_peer
 from authz.denylist import Denylist, Entry, Subject
+from authz.keytable import index_keys
 from model.instant import SECOND
 from model.reason import Reason
 from model.snapshot import Kind
@@ -89,7 +90,7 @@ def test_certificate_and_organisation_can_be_revoked():
 def test_api_key_can_be_revoked_by_its_id():
     """The id is public, so the entry holds no secret."""
     line = {"id": "k1", "sha256": hash_key("k1.s"), "client_id": "client-1", "scopes": ["accounts"]}
-    table = KeyTable([json.dumps(line).encode()])
+    table = index_keys([json.dumps(line).encode()])
     policy = snapshot(planes=(plane(credentials=(Kind.API_KEY,)),))
     house = house_with(Entry(Subject.API_KEY, "k1"), policy=policy, api_keys=table)
 

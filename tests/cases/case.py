@@ -11,8 +11,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from ruamel.yaml import YAML
 
-from authz.apikey import KeyTable, hash_key
+from authz.apikey import hash_key
 from authz.denylist import Denylist, Entry, Subject
+from authz.keytable import index_keys
 from authz.resident import FixedKeys
 from model.instant import MINUTE
 from model.quota import Quota
@@ -135,7 +136,7 @@ def open_house(policy: Policy) -> Any:
         snapshot,
         keys=FixedKeys(tokens.trust(until=until, **trusted)),
         denylist=listed,
-        api_keys=KeyTable(_key_lines(policy.api_keys)),
+        api_keys=index_keys(_key_lines(policy.api_keys)),
         resting=frozenset(policy.resting),
         saturation=policy.saturation,
     )

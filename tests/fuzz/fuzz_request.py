@@ -18,8 +18,9 @@ from urllib.parse import parse_qs, unquote_to_bytes
 
 from google.protobuf.message import DecodeError
 
-from authz.apikey import KeyTable, hash_key
+from authz.apikey import hash_key
 from authz.introspection import read_answer
+from authz.keytable import index_keys
 from authz.proof import Replays
 from authz.resident import FixedKeys
 from authz.service import AuthorizationService
@@ -116,7 +117,7 @@ def gateway():
         introspections={"vault": SETTINGS},
     )
     line = {"id": "k1", "sha256": hash_key(KEY), "client_id": "client-1", "scopes": ["accounts"]}
-    keys = KeyTable([json.dumps(line).encode()])
+    keys = index_keys([json.dumps(line).encode()])
     return resident(policy, api_keys=keys, partners=FixedKeys(trusted("ed")), endpoints=Vault())
 
 

@@ -1,6 +1,8 @@
 """Large lists on disk: taken up whole when their files have settled, refused whole when one is bad."""
 
 import asyncio
+import json
+import time
 
 import pytest
 
@@ -49,6 +51,23 @@ class Taken:
     async def __aexit__(self, *_error):
         self.job.cancel()
         await asyncio.gather(self.job, return_exceptions=True)
+
+
+async def test_loop_goes_on_while_a_large_list_is_read(tmp_path):
+    """Nothing waits for half a million keys: no pause of the loop is more than a small part of the reading."""
+    path = tmp_path / "list"
+    path.write_text(f'{{"id": "{"x" * 200}"}}\n' * 100_000)
+    loading = asyncio.ensure_future(Listing(lambda lines: [json.loads(line) for line in lines]).load([path]))
+    began = last = time.perf_counter()
+    longest = 0.0
+    while not loading.done():
+        await asyncio.sleep(0.0005)
+        now = time.perf_counter()
+        longest, last = max(longest, now - last), now
+    table, _ = await loading
+
+    assert len(table) == 100_000
+    assert longest < (last - began) / 3
 
 
 async def test_changed_file_is_taken_up_once_it_has_settled(tmp_path):

@@ -3,6 +3,7 @@
 import ast
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -159,6 +160,35 @@ async def test_workers_die_and_hang_and_the_parent_copes():
         code, took = await sidecar.end(signal.SIGINT)
         assert (code, took < 8) == (0, True)
         assert not any(map(alive, after))
+
+
+def mapped(pid):
+    """The key tables that a process has mapped."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return {Path(line.split()[-1]).name for line in lines if line.endswith(".table")}
+
+
+async def test_workers_hold_a_large_key_file_once_between_them():
+    """Both map the same table, and so does the successor of one that died; after an edit both map the new one."""
+    with short_folder() as folder:
+        gateway(folder, rate="60000/min", tail="api_keys: [keys.jsonl]\n")
+        record = {"sha256": "0" * 64, "client_id": "c"}
+        lines = [json.dumps({"id": f"k{number}", **record}) + "\n" for number in range(12_000)]
+        (folder / "keys.jsonl").write_text("".join(lines))
+        options = ("--workers", "2", "--state", str(folder / "state"), "--poll", "50ms", "--drain", "0ms")
+        async with served(*options, folder=folder) as sidecar:
+            first, second = [mapped(pid) for pid in await sidecar.pids()]
+            assert len(first) == 1
+            assert first == second
+            dying = (await sidecar.pids())[0]
+            os.kill(dying, signal.SIGKILL)
+            await until(lambda: not alive(dying))
+            await sidecar.wait_ready()
+            assert mapped((await sidecar.pids())[0]) == first
+            (folder / "new").write_text("".join(lines[1:]))
+            (folder / "new").replace(folder / "keys.jsonl")
+            pids = await sidecar.pids()
+            await until(lambda: len(set.union(*map(mapped, pids)) - first) == 1 and mapped(pids[0]) == mapped(pids[1]))
 
 
 async def test_one_after_the_other_is_recycled_at_a_hangup():
