@@ -96,7 +96,12 @@ Step = Callable[[Evidence], Answer]
 
 
 def open_evidence(request: Request, resident: Resident) -> Evidence:
-    """Start with what the request itself says. A route id that is not there is the one the document names for that."""
+    """Start with what the request itself says. A route id that is not there is the one the document names for that.
+
+    Behind trusted proxies the request gets its client's address here: what Envoy says of the peer is the last proxy's.
+    """
     route = request.route if request.route is not None else resident.snapshot.unlabelled
     plan = resident.plans.get(route, NOWHERE) if route is not None else NOWHERE
+    if (header := plan.plane.address_header) and header in request.headers:
+        request.address = request.headers[header]
     return Evidence(request, resident, request.received, plan)

@@ -3,8 +3,9 @@
 from authz.context import mint_context
 from authz.credential import query_credentials
 from authz.evidence import Answer, Evidence
+from authz.plain import plain_fields
 from model.fields import limit_fields
-from model.verdict import Allow
+from model.verdict import Allow, Header
 
 
 def grant_request(evidence: Evidence) -> Answer:
@@ -17,10 +18,14 @@ def grant_request(evidence: Evidence) -> Answer:
     if prefixes and (forged := [name for name in request.headers if name.startswith(prefixes)]):
         remove += tuple(forged)
     queried = query_credentials(request.path) if route.strip_credentials and "?" in request.path else ()
-    header = evidence.resident.snapshot.context.header
+    context = evidence.resident.snapshot.context
+    fields: tuple[Header, ...] = ((context.header, mint_context(evidence)),) if route.context else ()
+    if route.context and context.plain:
+        plain, absent = plain_fields(evidence)
+        fields, remove = fields + plain, remove + absent
     return Allow(
         caller=evidence.caller,
-        set_headers=((header, mint_context(evidence)),) if route.context else (),
+        set_headers=fields,
         remove_headers=remove,
         remove_query=tuple([name for name, _ in queried]) if queried else (),
         answer_headers=limit_fields(evidence.met, route.answer_fields),

@@ -101,14 +101,15 @@ def _require_tiers(snapshot: Snapshot) -> None:
 def _removals(route: Route, identity: tuple[str, ...], context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Split what is to be removed into names and prefixes; identity headers first, then credentials.
 
-    The context header is never among the names where one is set: Envoy applies removals last, and would take away
-    what was just added (bug report H-11). Setting it overwrites whatever came.
+    The headers of the context are never among the names where they are set: Envoy applies removals last, and would
+    take away what was just added (bug report H-11). Setting them overwrites whatever came.
     """
     names = [name.lower() for name in identity if not name.endswith("*")]
-    names.append(context.header)
+    ours = (context.header, *(name for name, _ in context.plain))
+    names += ours
     if route.strip_credentials:
         names += CREDENTIAL_HEADERS
-    kept = [name for name in dict.fromkeys(names) if not (route.context and name == context.header)]
+    kept = [name for name in dict.fromkeys(names) if not (route.context and name in ours)]
     prefixes = tuple(name[:-1].lower() for name in identity if name.endswith("*"))
     return tuple(kept), prefixes
 

@@ -175,7 +175,8 @@ class Plane:
     """A listener with its own client certificates and accepted credentials.
 
     `origin` is the external scheme and authority ("https://api.example") from which a DPoP `htu` is built, and the
-    audience of assertions. `introspection` is the id of the endpoint that knows its opaque tokens.
+    audience of assertions. `introspection` is the id of the endpoint that knows its opaque tokens. `address_header` is
+    the request header in which Envoy tells the client's address where that is not the peer's, "" where it is.
     """
 
     id: str
@@ -186,6 +187,7 @@ class Plane:
     flood: Limit | None = None
     anonymous_tier: str = ""
     introspection: str = ""
+    address_header: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +248,10 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """How the caller context is minted. `lifetime` and `rotation` in nanoseconds; `max_size` in bytes."""
+    """How the caller context is minted. `lifetime` and `rotation` in nanoseconds; `max_size` in bytes.
+
+    `plain` are headers that say a member of it in clear, for upstreams that verify nothing: (name, member).
+    """
 
     issuer: str
     lifetime: Duration = 30 * SECOND
@@ -254,6 +259,7 @@ class Context:
     overlap: Duration = 10 * MINUTE
     max_size: int = 4096
     header: str = "x-verified-caller-context"
+    plain: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

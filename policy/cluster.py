@@ -7,6 +7,7 @@ from envoy_data_plane.envoy.extensions.clusters.common.dns import v3 as dns_comm
 from envoy_data_plane.envoy.extensions.clusters.dns import v3 as dns
 from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
 from envoy_data_plane.envoy.extensions.upstreams.http import v3 as protocols
+from envoy_data_plane.envoy.type.v3 import Percent
 
 from model.instant import SECOND
 from policy.gateway import SIDECAR, Document
@@ -38,6 +39,8 @@ _WORKER_HEALTH = core.HealthCheck(
 # A server may end connections after some number of calls, and a call that Envoy begins while it reads that farewell
 # fails. So Envoy is the one that moves on, before the server would ask for it (`sidecar.loop.CALLS`).
 _SIDECAR_CALLS = 2500
+_PANIC = 50
+"""Percent of endpoints out, beyond which Envoy would use all of them again if it were not told otherwise."""
 _WORKER_OUTLIERS = cluster.OutlierDetection(
     split_external_local_origin_errors=True,
     consecutive_local_origin_failure=1,
@@ -90,6 +93,7 @@ def upstream_cluster(name: str, upstream: Upstream, document: Document) -> clust
         built.transport_socket = _transport(upstream.tls, document, http2=upstream.protocol != "http")
     if upstream.outliers is not None:
         built.outlier_detection = _outliers(upstream.outliers)
+        built.common_lb_config = _panic(upstream.outliers)
     if upstream.health is not None:
         built.health_checks = [_health(upstream.health)]
     return built
@@ -199,15 +203,31 @@ def pair(certificate: str, key: str) -> tls.TlsCertificate:
 
 
 def _outliers(outliers: Outliers) -> cluster.OutlierDetection:
-    return cluster.OutlierDetection(
-        consecutive_5xx=outliers.consecutive_failures,
-        consecutive_gateway_failure=outliers.consecutive_failures,
-        enforcing_consecutive_gateway_failure=100,
+    row = outliers.row()
+    built = cluster.OutlierDetection(
+        consecutive_5xx=row,
+        consecutive_gateway_failure=row,
+        enforcing_consecutive_5xx=100 if row else 0,
+        enforcing_consecutive_gateway_failure=100 if row else 0,
         enforcing_success_rate=0,
         interval=span(outliers.interval),
         base_ejection_time=span(outliers.eject),
+        max_ejection_time=span(max(outliers.eject, outliers.longest)),
         max_ejection_percent=outliers.most,
     )
+    if outliers.failure_percent is not None:
+        built.failure_percentage_threshold = outliers.failure_percent
+        built.failure_percentage_minimum_hosts = 1
+        built.failure_percentage_request_volume = outliers.volume
+        built.enforcing_failure_percentage = 100
+    return built
+
+
+def _panic(outliers: Outliers) -> cluster.ClusterCommonLbConfig | None:
+    """Let Envoy leave out as many as may be out: by default it uses all of them again once half are gone."""
+    if outliers.most <= _PANIC:
+        return None
+    return cluster.ClusterCommonLbConfig(healthy_panic_threshold=Percent(value=100 - outliers.most))
 
 
 def _health(health: Health) -> core.HealthCheck:

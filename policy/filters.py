@@ -1,8 +1,8 @@
 """The HTTP filters of a plane, in their order, and what a route says to each of them.
 
-cors answers preflights, which carry no credential; rbac refuses what is too large to be looked at; ext_authz asks the
-sidecar; buffer bounds bodies, only of callers who may call; lua refuses what the transcoder would drop; lua, ext_proc
-and the transcoder run where a route asks for them.
+header_mutation is the last to see answers; cors answers preflights, which carry no credential; rbac refuses what is too
+large to be looked at; ext_authz asks the sidecar; buffer bounds bodies, only of callers who may call; lua refuses what
+the transcoder would drop; lua, ext_proc and the transcoder run where a route asks for them.
 """
 
 import re
@@ -26,9 +26,10 @@ from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from envoy_data_plane.google.api.expr import v1alpha1 as cel
 from envoy_data_plane.google.protobuf import Any as Packed
 
+from policy.answers import answer_filters, answer_rules
 from policy.descriptor import cut_descriptors
 from policy.gateway import SIDECAR, Document
-from policy.plane import Cors
+from policy.plane import CLIENT_ADDRESS, Cors, Plane
 from policy.route import Route
 from policy.transcoding import request_fields
 from policy.typed import grpc, pack, regex, span, struct
@@ -50,15 +51,16 @@ _READ = ("authorization", "x-api-key", "dpop", "host", "x-request-id")
 _ATTRIBUTES = ["xds.route_name", "request.id"]
 
 
-def http_filters(document: Document) -> list[hcm.HttpFilter]:
+def http_filters(plane: str, document: Document) -> list[hcm.HttpFilter]:
     """List the filters of a plane. ext_proc and the transcoder are disabled until a route enables them."""
     limit = document.limits.body
     return [
+        *answer_filters(plane, document),
         hcm.HttpFilter(name=CORS, typed_config=pack(cors.Cors())),
         hcm.HttpFilter(
             name=ADMISSION, typed_config=pack(rbac_filter.Rbac(rules=_admission(document.limits.url, limit)))
         ),
-        hcm.HttpFilter(name=AUTHORITY, typed_config=pack(_authority(document))),
+        hcm.HttpFilter(name=AUTHORITY, typed_config=pack(_authority(document.planes[plane], document))),
         # Next to ext_authz: what is refused between the two would hold its place until that expires.
         hcm.HttpFilter(name=PLACES, typed_config=pack(_places(document)), disabled=True),
         hcm.HttpFilter(name=BUFFER, typed_config=pack(buffer.Buffer(max_request_bytes=limit))),
@@ -80,7 +82,8 @@ def route_filters(route: Route, document: Document) -> dict[str, Packed]:
         settings[PLACES] = pack(
             ext_proc.ExtProcPerRoute(overrides=ext_proc.ExtProcOverrides(processing_mode=_open_mode()))
         )
-    if route.responses is not None:
+    settings |= answer_rules(route)
+    if route.responses is not None and route.responses.problems:
         settings[PROCESSOR] = pack(
             ext_proc.ExtProcPerRoute(overrides=ext_proc.ExtProcOverrides(processing_mode=_mode()))
         )
@@ -123,7 +126,8 @@ def known_origins(policy: Cors) -> matcher.StringMatcher:
     return regex("|".join(re.escape(origin).replace(r"\*", "[A-Za-z0-9.-]+") for origin in policy.origins))
 
 
-def _authority(document: Document) -> ext_authz.ExtAuthz:
+def _authority(plane: Plane, document: Document) -> ext_authz.ExtAuthz:
+    read = (*_READ, CLIENT_ADDRESS) if plane.trusted_hops else _READ
     return ext_authz.ExtAuthz(
         grpc_service=grpc(SIDECAR, document.sidecar.timeout),
         transport_api_version=core.ApiVersion.V3,
@@ -134,7 +138,7 @@ def _authority(document: Document) -> ext_authz.ExtAuthz:
         include_peer_certificate=True,
         include_tls_session=True,
         encode_raw_headers=True,
-        allowed_headers=matcher.ListStringMatcher(patterns=[matcher.StringMatcher(exact=name) for name in _READ]),
+        allowed_headers=matcher.ListStringMatcher(patterns=[matcher.StringMatcher(exact=name) for name in read]),
         stat_prefix=SIDECAR,
     )
 

@@ -28,8 +28,11 @@ IDENTITY_HEADERS = ("x-user-roles", "x-tenant-id", "client-cert", "client-cert-c
 """Request headers in which gateways and services hand identities around, beside the families of IDENTITY_PREFIXES."""
 
 
+Member = Literal["kind", "client_id", "sub", "tier", "tenant", "organisation", "scopes", "roles", "psd2_roles"]
+
+
 class Context(Shape):
-    """How the caller context is minted (see `model.snapshot.Context`)."""
+    """How the caller context is minted (see `model.snapshot.Context`). `plain` maps header names to members of it."""
 
     issuer: Text | None = None
     lifetime: Duration = 30 * SECOND
@@ -37,6 +40,7 @@ class Context(Shape):
     overlap: Duration = 10 * MINUTE
     max_size: Size = 4096
     header: HeaderName = "x-verified-caller-context"
+    plain: dict[HeaderName, Member] = Field(default_factory=dict)
 
 
 class Store(Shape):
@@ -133,6 +137,10 @@ class Document(Shape):
     def warnings(self) -> tuple[Fault, ...]:
         """What is allowed and probably not meant."""
         return self._warnings
+
+    def hidden(self) -> set[str]:
+        """Give the names of the request headers that only the gateway may send, beside those of IDENTITY_PREFIXES."""
+        return {*self.identity_headers, self.context.header, *self.context.plain}
 
     def file(self, name: str) -> str:
         """Give the absolute path of a file that the document names."""

@@ -103,7 +103,7 @@ def _manager(name: str, plane: Plane, document: Document, directory: str) -> hcm
         stat_prefix=name,
         codec_type=hcm.HttpConnectionManagerCodecType.AUTO,
         rds=hcm.Rds(route_config_name=name, config_source=watched(directory, f"rds-{name}.yaml")),
-        http_filters=http_filters(document),
+        http_filters=http_filters(name, document),
         common_http_protocol_options=core.HttpProtocolOptions(
             idle_timeout=span(limits.idle_timeout),
             max_headers_count=limits.headers,
@@ -160,7 +160,7 @@ def _sanitiser(name: str, plane: Plane, document: Document) -> early.HeaderMutat
         for prefix in IDENTITY_PREFIXES
         if not (plane.trusted_hops and prefix == "x-forwarded-")
     ]
-    names = {*document.identity_headers, document.context.header}
+    names = document.hidden()
     if not any(route.plane == name and _speaks_grpc(route, document) for route in document.routes):
         # A deadline of a caller's choosing has no business with budgets of ours; gRPC callers may shorten theirs.
         names.add("grpc-timeout")

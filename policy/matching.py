@@ -54,7 +54,7 @@ def _check_match(where: Where, route: Route, document: Document) -> Findings:
     if path is not None and not is_template(path):
         yield Finding((*where, "match", "path"), repr(path), "segments that are literal or one {name}, each name once")
     for name in route.match.headers:
-        if name in {*document.identity_headers, document.context.header} or name.startswith(IDENTITY_PREFIXES):
+        if name in document.hidden() or name.startswith(IDENTITY_PREFIXES):
             expected = "a header that clients may send: this one is removed before routes are matched"
             yield Finding((*where, "match", "headers", name), f"the identity header {name}", expected)
 

@@ -8,6 +8,9 @@ from model.snapshot import Kind
 from policy.scalar import ADDRESS_WORDS, Address, Duration, HeaderName, Name, parse_address, scalar
 from policy.shape import File, Flag, LimitEntry, Shape, Text, Whole
 
+CLIENT_ADDRESS = "x-envoy-external-address"
+"""Where Envoy writes whom it takes for the client, after it has removed what a client wrote there. What it says of the
+source of a connection is always the peer: the last proxy, where there are any."""
 Socket = Annotated[Address, *scalar(parse_address, ADDRESS_WORDS)]
 
 
@@ -53,6 +56,13 @@ class Cors(Shape):
     max_age: Duration = 600_000_000_000
 
 
+class Answers(Shape):
+    """Header hygiene: what is stripped from answers (a `*` at the end stands for any rest), then what is set."""
+
+    strip: tuple[HeaderName, ...] = ()
+    set: dict[HeaderName, Text] = Field(default_factory=dict)
+
+
 class Plane(Shape):
     """A listener and what it believes."""
 
@@ -70,3 +80,4 @@ class Plane(Shape):
     introspection: Name | None = None
     flood: LimitEntry | None = None
     cors: Cors | None = None
+    responses: Answers | None = None

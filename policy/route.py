@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from model.snapshot import Access, Kind
-from policy.plane import Cors
+from policy.plane import Answers, Cors
 from policy.scalar import Duration, HeaderName, Name, Network, Size, matching, scalar
 from policy.shape import AnswerField, Count, ErrorStyle, Flag, LimitEntry, Shape, Text, Whole
 
@@ -67,12 +67,10 @@ class Retry(Shape):
     idempotent: Flag = False
 
 
-class Responses(Shape):
-    """What ext_proc does to the answers of the route: gRPC errors to problem documents, header hygiene."""
+class Responses(Answers):
+    """What is done to the answers of a route: gRPC errors to problem documents (by ext_proc), header hygiene."""
 
     problems: Flag = False
-    strip: tuple[HeaderName, ...] = ()
-    set: dict[HeaderName, Text] = Field(default_factory=dict)
 
 
 class Mirror(Shape):

@@ -14,6 +14,9 @@ ALGORITHMS = frozenset(f"{family}{size}" for family in ("RS", "PS", "ES") for si
     "EdDSA",
     "Ed25519",
 }
+_FRAMING = frozenset(("connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "upgrade"))
+_SPOKEN_FOR = frozenset(("authorization", "content-encoding", "content-type", "cookie", "x-request-id"))
+_HOPS = frozenset(("proxy-authorization", "proxy-connection", "transfer-encoding"))
 _SCHEMES = ("redis", "rediss", "unix")
 
 
@@ -186,8 +189,21 @@ def check_rest(document: Document) -> Findings:
     if document.unlabelled is not None and document.unlabelled not in {route.id for route in document.routes}:
         expected = one_of([route.id for route in document.routes])
         yield Finding(("unlabelled",), f"the unknown route {document.unlabelled!r}", expected)
+    yield from _check_context(document)
     yield from _check_store(document)
     yield from _check_revocation(document)
+
+
+def _check_context(document: Document) -> Findings:
+    """Find headers that say what is known of a caller under names that are not to be had."""
+    context = document.context
+    places: list[tuple[Where, str]] = [(("context", "header"), context.header)]
+    places += [(("context", "plain", name), name) for name in context.plain]
+    for where, name in places:
+        if name in _FRAMING | _SPOKEN_FOR | _HOPS or name.startswith(("x-envoy-", "x-forwarded-")):
+            yield Finding(where, f"the header {name}", "a header that HTTP and Envoy have no use for")
+    if context.header in context.plain:
+        yield Finding(("context", "plain", context.header), "the header of the signed context", "another name")
 
 
 def _check_store(document: Document) -> Findings:

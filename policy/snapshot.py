@@ -10,7 +10,7 @@ from model.quota import Quota
 from policy.codec import dump_snapshot
 from policy.gateway import Document
 from policy.identity import Consumer, Override
-from policy.plane import ClientCertificate, Plane
+from policy.plane import CLIENT_ADDRESS, ClientCertificate, Plane
 from policy.route import Requirement, Route
 from policy.scalar import Rate
 from policy.shape import LimitShape
@@ -61,6 +61,7 @@ def _plane(name: str, plane: Plane, document: Document) -> model.Plane:
         flood=_limit("flood", plane.flood) if plane.flood is not None else None,
         anonymous_tier=plane.anonymous_tier or "",
         introspection=plane.introspection or next(iter(document.introspections), ""),
+        address_header=CLIENT_ADDRESS if plane.trusted_hops else "",
     )
 
 
@@ -126,7 +127,8 @@ def _override(override: Override) -> model.Override:
 
 def _context(document: Document) -> model.Context:
     context = document.context
-    return model.Context(**{**context.model_dump(), "issuer": context.issuer or document.gateway})
+    plain = tuple(context.plain.items())
+    return model.Context(**{**context.model_dump(), "issuer": context.issuer or document.gateway, "plain": plain})
 
 
 def _store(document: Document) -> model.Store:

@@ -4,10 +4,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from model.instant import MILLISECOND, SECOND
+from model.instant import MILLISECOND, MINUTE, SECOND
 from policy.plane import Socket
 from policy.scalar import Duration, Size
 from policy.shape import Count, File, Shape, Text
+
+_ROW = 5
 
 
 class UpstreamTls(Shape):
@@ -29,12 +31,25 @@ class Breaker(Shape):
 
 
 class Outliers(Shape):
-    """When an endpoint that fails is left out for a while."""
+    """When an endpoint that fails is left out for a while: a row of failures, or a part of an interval's requests.
 
-    consecutive_failures: Count = 5
+    `most` is the percentage of endpoints that may be out at once. With 100 the last one may be, and the upstream then
+    rests as a whole.
+    """
+
+    consecutive_failures: Count | None = None
+    failure_percent: Annotated[Count, Field(le=100)] | None = None
+    volume: Count = 10
     interval: Duration = 10 * SECOND
     eject: Duration = 30 * SECOND
+    longest: Duration = 5 * MINUTE
     most: Annotated[Count, Field(le=100)] = 50
+
+    def row(self) -> int | None:
+        """How many failures in a row are too many: what is named, or 5 where nothing else is; None for any number."""
+        if self.consecutive_failures is None and self.failure_percent is None:
+            return _ROW
+        return self.consecutive_failures
 
 
 class Health(Shape):

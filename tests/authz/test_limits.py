@@ -222,6 +222,20 @@ def test_flood_is_counted_by_the_real_peer_whatever_the_client_forwards():
     assert isinstance(judge(request(address="198.51.100.9"), house, limiter), Allow)
 
 
+def test_behind_trusted_proxies_the_address_is_the_one_that_envoy_tells():
+    """The peer is the last proxy, the same for everybody. On any other plane the header is a client's own word."""
+    counted = []
+    for header in ("x-envoy-external-address", ""):
+        flood = Limit(Quota("flood", count=60, period=MINUTE, burst=0), (Dimension.ADDRESS,))
+        house = resident(snapshot(planes=(plane(flood=flood, address_header=header),)))
+        limiter = CountingLimiter()
+        for told in ({"x-envoy-external-address": "198.51.100.9"}, {}):
+            judge(request(headers=told), house, limiter)
+        counted.append({charge.key[-1] for spend in limiter.spends for charge in spend if "flood" in charge.key})
+
+    assert counted == [{"198.51.100.9", "192.0.2.7"}, {"192.0.2.7"}]
+
+
 def test_flood_limit_on_trial_refuses_nobody():
     """It can be watched before it is meant."""
     flood = Limit(Quota("flood", count=60, period=MINUTE, burst=0, enforced=False), (Dimension.ADDRESS,))

@@ -25,6 +25,7 @@ from policy.output import write_files
 from policy.snapshot import compile_snapshot
 
 ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/gateway.yaml"))
 EXAMPLE = ROOT / "examples" / "open-banking" / "gateway.yaml"
 
 MINIMAL = """\
@@ -54,6 +55,9 @@ INSTALLED = {
     "WARDGATE_SIDECAR": "unix:/run/wardgate/sidecar.sock",
     "PARTNER_BIND": "0.0.0.0",
     "PUBLIC_BIND": "0.0.0.0",
+    "APP_BIND": "0.0.0.0",
+    "SERVER_CERTIFICATE": "/etc/wardgate/server.pem",
+    "SERVER_KEY": "/etc/wardgate/server.key",
 }
 
 
@@ -62,14 +66,15 @@ def read_installed(path):
     return PLACEHOLDER if path.suffix == ".pem" else path.read_bytes()
 
 
-def load_example(environment=None):
-    """Load the open-banking document as if it were installed, trust stores without content."""
-    return load_document(EXAMPLE, {**INSTALLED, **(environment or {})}, read_installed)
+def load_example(environment=None, name="open-banking"):
+    """Load an example document as if it were installed, trust stores without content."""
+    path = ROOT / "examples" / name / "gateway.yaml"
+    return load_document(path, {**INSTALLED, **(environment or {})}, read_installed)
 
 
-def compile_example():
-    """Compile it as envoy/open-banking holds it."""
-    return compile_envoy(load_example(), Path("/etc/envoy"))
+def compile_example(name="open-banking"):
+    """Compile an example as envoy/ holds it."""
+    return compile_envoy(load_example(name=name), Path("/etc/envoy"))
 
 
 def free_port():
@@ -287,5 +292,6 @@ def deny(status, body, *headers):
 
 
 if __name__ == "__main__":
-    for name in write_files(ROOT / "envoy" / "open-banking", compile_example()):
-        print(f"envoy/open-banking/{name}")  # noqa: T201 - says what it did
+    for example in EXAMPLES:
+        for name in write_files(ROOT / "envoy" / example, compile_example(example)):
+            print(f"envoy/{example}/{name}")  # noqa: T201 - says what it did

@@ -51,6 +51,12 @@ EXPECTED = {
         "3000ms for a connection",
         "at most the 2500ms of a whole request",
     ),
+    "context-in-a-header-of-http": (
+        3,
+        "context.plain.content-length",
+        "the header content-length",
+        "a header that HTTP and Envoy have no use for",
+    ),
     "control-character": (1, "document", "the control character 7", "printable text"),
     "credential-beyond-plane": (36, "routes[0].credentials", "api-key, which the plane does not accept", "one of jwt"),
     "credential-unrecognisable": (

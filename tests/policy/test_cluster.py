@@ -2,7 +2,9 @@
 
 import pytest
 
+from policy.cluster import upstream_cluster
 from policy.envoy import compile_envoy
+from policy.upstream import Outliers
 from sidecar.loop import CALLS
 from tests.policy.build import compile_example, load_example
 
@@ -74,3 +76,30 @@ def test_host_names_are_resolved_and_addresses_are_not():
     assert named["account-ledger"]["cluster_type"]["name"] == "envoy.clusters.dns"
     # STATIC is the zero value.
     assert named["payment-initiation"].get("type", "STATIC") == "STATIC"
+
+
+def cluster_with(**settings):
+    """The compiled cluster of an upstream with such outliers."""
+    document = load_example({})
+    upstream = document.upstreams["account-ledger"].model_copy(update={"outliers": Outliers(**settings)})
+    return upstream_cluster("account-ledger", upstream, document)
+
+
+def test_row_of_failures_counts_where_no_rate_is_named_or_both_are():
+    """Envoy has defaults of its own for all of them, so each is said."""
+    for settings, row, enforced in (
+        ({}, 5, 100),
+        ({"failure_percent": 50}, None, 0),
+        ({"failure_percent": 50, "consecutive_failures": 3}, 3, 100),
+    ):
+        built = cluster_with(**settings).outlier_detection
+        assert built.consecutive_5xx == built.consecutive_gateway_failure == row
+        assert built.enforcing_consecutive_5xx == built.enforcing_consecutive_gateway_failure == enforced
+        assert built.enforcing_failure_percentage == (100 if "failure_percent" in settings else None)
+
+
+def test_envoy_does_not_bring_back_what_may_be_left_out():
+    """By default it uses all endpoints again once more than half of them are out."""
+    settings = [cluster_with(most=most).common_lb_config for most in (50, 80, 100)]
+
+    assert [each and each.healthy_panic_threshold.value for each in settings] == [None, 20, 0]

@@ -7,7 +7,7 @@ import pytest
 from policy.envoy import compile_envoy
 from policy.filters import PLACES
 from policy.output import write_yaml
-from tests.policy.build import MINIMAL, ROOT, compile_example, load_example, load_text
+from tests.policy.build import EXAMPLES, MINIMAL, ROOT, compile_example, load_example, load_text
 
 AUTHORITY = "envoy.filters.http.ext_authz"
 
@@ -43,9 +43,10 @@ def routes(files, plane):
     return {route["name"]: route for route in host["routes"]}
 
 
-def test_compiled_example_is_in_step(files):
-    """envoy/open-banking is what the compiler makes; `python -m tests.policy.build` rewrites it."""
-    folder = ROOT / "envoy" / "open-banking"
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_compiled_example_is_in_step(example):
+    """envoy/ holds what the compiler makes; `python -m tests.policy.build` rewrites it."""
+    folder, files = ROOT / "envoy" / example, compile_example(example)
 
     assert {path.name for path in folder.iterdir()} == files.keys()
     for name, content in files.items():
@@ -286,3 +287,26 @@ def test_places_are_kept_only_where_a_limit_of_places_can_be_met(tmp_path):
         assert places["disabled"] is True
         # the request was decided on before: a sidecar that restarts must not end the streams of a fleet
         assert places["typed_config"]["failure_mode_allow"] is True
+
+
+def test_answers_of_a_plane_are_cleaned_by_its_first_filter_and_percent_signs_are_no_commands(tmp_path):
+    text = MINIMAL.replace(
+        "credentials: [none]",
+        "credentials: [none], responses: {strip: [x-powered-by, x-internal-*], set: {x-part: 100% mine}}",
+    )
+    ((_, manager),) = managers(compile_envoy(load_text(tmp_path, text)))
+    first = manager["http_filters"][0]
+
+    assert first["name"] == "envoy.filters.http.header_mutation"
+    exact, family, field = first["typed_config"]["mutations"]["response_mutations"]
+    assert exact == {"remove": "x-powered-by"}
+    assert family["remove_on_match"]["key_matcher"] == {"prefix": "x-internal-", "ignore_case": True}
+    assert field["append"]["header"] == {"key": "x-part", "value": "100%% mine"}
+
+
+def test_hygiene_of_a_route_needs_no_sidecar_unless_it_writes_documents(tmp_path):
+    for problems, expected in ((False, "envoy.filters.http.header_mutation"), (True, "envoy.filters.http.ext_proc")):
+        text = MINIMAL.replace("upstream: web}", f"upstream: web, responses: {{problems: {problems}, strip: [x-a]}}}}")
+        settings = routes(compile_envoy(load_text(tmp_path, text)), "public")["home"]["typed_per_filter_config"]
+        assert expected in settings
+        assert len({"envoy.filters.http.header_mutation", "envoy.filters.http.ext_proc"} & settings.keys()) == 1

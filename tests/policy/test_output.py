@@ -13,7 +13,7 @@ FILES = {"envoy.yaml": {"a": 1}, "lds.yaml": {"b": ["off", "1"]}, "cds.yaml": {"
 
 
 def test_only_changed_files_are_written_clusters_before_what_refers_to_them(tmp_path):
-    assert write_files(tmp_path, FILES) == ["envoy.yaml", "cds.yaml", "rds-x.yaml", "lds.yaml"]
+    assert write_files(tmp_path, FILES) == ["cds.yaml", "rds-x.yaml", "lds.yaml", "envoy.yaml"]
     assert write_files(tmp_path, FILES) == []
     assert write_files(tmp_path, {**FILES, "cds.yaml": {"c": False}}) == ["cds.yaml"]
 

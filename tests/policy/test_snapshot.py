@@ -110,7 +110,7 @@ def test_every_field_of_the_snapshot_types_is_compiled_from_the_document():
 @pytest.mark.parametrize(
     ("shape", "record", "other"),
     [
-        (Plane, snapshot.Plane, {"id", "certificate"}),
+        (Plane, snapshot.Plane, {"id", "certificate", "address_header"}),
         (ClientCertificate, snapshot.CertificateProfile, {"anchors"}),
         (Issuer, snapshot.Issuer, {"id"}),
         (Introspection, snapshot.Introspection, {"id"}),
