@@ -19,6 +19,7 @@ from policy.gateway import IDENTITY_PREFIXES, Document
 from policy.local import local_replies
 from policy.plane import Plane
 from policy.route import Route
+from policy.routing import WEBSOCKET
 from policy.typed import extension, pack, socket, span, struct, watched
 
 _NOWHERE = core.CidrRange(address_prefix="255.255.255.255", prefix_len=32)
@@ -115,7 +116,9 @@ def _manager(name: str, plane: Plane, document: Document, directory: str) -> hcm
             initial_connection_window_size=1 << 20,
             # One bad request of a connection is no reason to lose the others.
             override_stream_error_on_invalid_http_message=True,
+            allow_connect=bool(_upgrades(name, document)),
         ),
+        upgrade_configs=_upgrades(name, document),
         max_request_headers_kb=-(-limits.header_size // 1024),
         request_headers_timeout=span(limits.headers_timeout),
         request_timeout=span(limits.request_timeout),
@@ -143,6 +146,13 @@ def _manager(name: str, plane: Plane, document: Document, directory: str) -> hcm
         local_reply_config=local_replies(),
         access_log=[_access_log(name)] if document.access_log == "stdout" else [],
     )
+
+
+def _upgrades(plane: str, document: Document) -> list[hcm.HttpConnectionManagerUpgradeConfig]:
+    """Name the upgrades that a route may allow; the others allow none. Over HTTP/2 it is a CONNECT (RFC 8441)."""
+    if not any(route.websocket for route in document.routes if route.plane == plane):
+        return []
+    return [hcm.HttpConnectionManagerUpgradeConfig(upgrade_type=WEBSOCKET, enabled=False)]
 
 
 def _speaks_grpc(route: Route, document: Document) -> bool:

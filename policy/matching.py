@@ -66,6 +66,10 @@ def _check_upstream(where: Where, route: Route, document: Document) -> Findings:
             found = f"transcode towards {name!r}, which is no gRPC upstream with descriptors and services"
             expected = "an upstream with protocol grpc, descriptors and services"
             yield Finding((*where, "transcode"), found, expected, counterpart=("upstreams", name))
+    if route.websocket and not route.stream:
+        yield Finding((*where, "websocket"), "a WebSocket with the limits of a request", "stream: true beside it")
+    if route.websocket and not {"GET"} <= set(route.match.methods or ("GET",)):
+        yield Finding((*where, "websocket"), f"a WebSocket by {', '.join(route.match.methods)}", "methods with GET")
     retry = route.retry
     if retry is not None and not route.match.safe and not retry.idempotent and not set(retry.on) <= _HARMLESS:
         found = f"retries on {', '.join(retry.on)} of a request that may have been carried out"

@@ -98,6 +98,7 @@ class Route(Shape):
     idle_timeout: Duration | None = None
     retry: Retry | None = None
     stream: Flag = False
+    websocket: Flag = False
     body: Size | None = None
     transcode: Flag = False
     rewrite: Pathname | None = None

@@ -17,6 +17,7 @@ from policy.typed import exact, extension, header, pack, regex, span
 
 # Envoy's timers read the kernel's coarse clock, which lags by up to one tick: 4 ms as Debian builds it, 10 at most.
 _TICK = 10 * MILLISECOND
+WEBSOCKET = "websocket"
 _INTERNAL_HEADERS = [
     "x-envoy-internal",
     "x-envoy-external-address",
@@ -107,6 +108,8 @@ def _action(route: Route, document: Document) -> config.RouteAction:
     if upstream.protocol == "grpc" and not route.transcode:
         # A gRPC caller's own deadline may shorten the budget and never lengthen it.
         action.max_stream_duration = config.RouteActionMaxStreamDuration(grpc_timeout_header_max=span(_whole(timeout)))
+    if route.websocket:
+        action.upgrade_configs = [config.RouteActionUpgradeConfig(upgrade_type=WEBSOCKET, enabled=True)]
     if route.rewrite is not None:
         action.prefix_rewrite = route.rewrite
     if route.split:

@@ -91,6 +91,8 @@ class Services:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.asked[request.path] += 1
         fields = {"x-powered-by": "habit", "x-internal-node": "7", "server": "old"}
+        if request.headers.get("upgrade", "").lower() == "websocket":
+            return await _repeat(request)
         if "stream" in request.path:
             stream = web.StreamResponse(headers={**fields, "content-type": "text/event-stream"})
             await stream.prepare(request)
@@ -102,6 +104,16 @@ class Services:
         headers = {name.lower(): value for name, value in request.headers.items()}
         status = int(headers.get("x-answer", "200"))
         return web.json_response({"headers": headers, "path": request.path_qs}, status=status, headers=fields)
+
+
+async def _repeat(request: web.Request) -> web.WebSocketResponse:
+    """Say what the request's headers were, then whatever is said."""
+    socket_ = web.WebSocketResponse()
+    await socket_.prepare(request)
+    await socket_.send_json({name.lower(): value for name, value in request.headers.items()})
+    async for message in socket_:
+        await socket_.send_str(message.data)
+    return socket_
 
 
 class Stage:
@@ -140,6 +152,10 @@ class Stage:
         with self.open(path, headers, method, plane=plane) as answer:
             body = answer.read().decode()
         return Reply(answer.status, {name.lower(): value for name, value in answer.getheaders()}, body)
+
+    def connect(self, *, plane: int = 0) -> socket.socket:
+        """Connect to a plane's port, without TLS so far."""
+        return socket.create_connection(("127.0.0.1", self.ports[plane]), 20)
 
     @contextmanager
     def open(

@@ -228,6 +228,12 @@ EXPECTED = {
         "${NOWHERE} unset",
         "the environment variable NOWHERE to be set, or a default: ${",
     ),
+    "websocket-without-stream": (
+        37,
+        "routes[0].websocket",
+        "a WebSocket with the limits of a request",
+        "stream: true beside it",
+    ),
     "workers-on-one-port": (
         2,
         "sidecar.workers",
