@@ -13,7 +13,7 @@ from policy.fault import Fault
 from policy.identity import Consumer, Introspection, Issuer, Tier
 from policy.plane import Plane, Socket
 from policy.route import Route
-from policy.scalar import Address, Duration, HeaderName, Name, Secret, Size
+from policy.scalar import DISTINCT, Address, Duration, HeaderName, Name, Secret, Size
 from policy.shape import AnswerField, Count, ErrorStyle, File, Flag, Shape, Text, Whole
 from policy.tree import Where
 from policy.upstream import Upstream
@@ -40,7 +40,7 @@ class Context(Shape):
     overlap: Duration = 10 * MINUTE
     max_size: Size = 4096
     header: HeaderName = "x-verified-caller-context"
-    plain: dict[HeaderName, Member] = Field(default_factory=dict)
+    plain: Annotated[dict[HeaderName, Member], DISTINCT] = Field(default_factory=dict)
 
 
 class Store(Shape):

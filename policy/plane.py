@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from model.snapshot import Kind
-from policy.scalar import ADDRESS_WORDS, Address, Duration, HeaderName, Name, parse_address, scalar
+from policy.scalar import ADDRESS_WORDS, DISTINCT, Address, Duration, HeaderName, Name, parse_address, scalar
 from policy.shape import File, Flag, LimitEntry, Shape, Text, Whole
 
 CLIENT_ADDRESS = "x-envoy-external-address"
@@ -60,7 +60,7 @@ class Answers(Shape):
     """Header hygiene: what is stripped from answers (a `*` at the end stands for any rest), then what is set."""
 
     strip: tuple[HeaderName, ...] = ()
-    set: dict[HeaderName, Text] = Field(default_factory=dict)
+    set: Annotated[dict[HeaderName, Text], DISTINCT] = Field(default_factory=dict)
 
 
 class Plane(Shape):

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from model.snapshot import Access, Kind
 from policy.plane import Answers, Cors
-from policy.scalar import Duration, HeaderName, Name, Network, Size, matching, scalar
+from policy.scalar import DISTINCT, Duration, HeaderName, Name, Network, Size, matching, scalar
 from policy.shape import AnswerField, Count, ErrorStyle, Flag, LimitEntry, Shape, Text, Whole
 
 SAFE = frozenset({"GET", "HEAD"})
@@ -25,7 +25,7 @@ class Match(Shape):
     path: Pathname | None = None
     prefix: Pathname | None = None
     methods: tuple[Method, ...] = ()
-    headers: dict[HeaderName, Text] = Field(default_factory=dict)
+    headers: Annotated[dict[HeaderName, Text], DISTINCT] = Field(default_factory=dict)
     hosts: tuple[Text, ...] = ()
 
     @model_validator(mode="after")

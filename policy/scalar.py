@@ -207,6 +207,18 @@ Name = Annotated[
         pattern=f"^{_NAME.pattern}$",
     ),
 ]
+
+
+def _differ(value: object) -> object:
+    """Refuse names that mean the same field: the later one would silently win."""
+    names = [str(name).lower() for name in value] if isinstance(value, dict) else []
+    if len(names) != len(set(names)):
+        words = "header fields whose names differ in more than upper and lower case"
+        raise PydanticCustomError("expected", "{words}", {"words": words})
+    return value
+
+
+DISTINCT = BeforeValidator(_differ)
 HeaderName = Annotated[
     str,
     *scalar(matching(_FIELD, "a header field name", lower=True), "a header field name", pattern=f"^{_FIELD.pattern}$"),

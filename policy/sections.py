@@ -7,7 +7,7 @@ from model.snapshot import Dimension, Kind
 from policy.finding import Finding, Findings, one_of
 from policy.gateway import SIDECAR, Document
 from policy.identity import Consumer
-from policy.plane import Plane
+from policy.plane import Answers, Plane
 from policy.tree import Where
 
 ALGORITHMS = frozenset(f"{family}{size}" for family in ("RS", "PS", "ES") for size in (256, 384, 512)) | {
@@ -190,6 +190,7 @@ def check_rest(document: Document) -> Findings:
         expected = one_of([route.id for route in document.routes])
         yield Finding(("unlabelled",), f"the unknown route {document.unlabelled!r}", expected)
     yield from _check_context(document)
+    yield from _check_answers(document)
     yield from _check_store(document)
     yield from _check_revocation(document)
 
@@ -204,6 +205,22 @@ def _check_context(document: Document) -> Findings:
             yield Finding(where, f"the header {name}", "a header that HTTP and Envoy have no use for")
     if context.header in context.plain:
         yield Finding(("context", "plain", context.header), "the header of the signed context", "another name")
+
+
+def _check_answers(document: Document) -> Findings:
+    """Find hygiene that would break the answers it is meant for."""
+    places: list[tuple[Where, Answers | None]] = [
+        *((("planes", name, "responses"), plane.responses) for name, plane in document.planes.items()),
+        *((("routes", index, "responses"), route.responses) for index, route in enumerate(document.routes)),
+    ]
+    for where, answers in places:
+        for key, names in (("strip", answers.strip), ("set", tuple(answers.set))) if answers is not None else ():
+            for name in names:
+                if name == "*":
+                    yield Finding((*where, key), "every header", "names, or a beginning of names before the *")
+                if name in _FRAMING | _HOPS:
+                    found = f"{name}, by which HTTP finds the end of an answer or of a connection"
+                    yield Finding((*where, key), found, "another header")
 
 
 def _check_store(document: Document) -> Findings:

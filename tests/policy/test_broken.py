@@ -74,6 +74,18 @@ EXPECTED = {
         "'HS256'",
         "one of ES256, ES384, ES512, Ed25519, EdDSA, PS256, PS384, PS",
     ),
+    "framing-of-an-answer": (
+        8,
+        "planes.partner.responses.set",
+        "content-length, by which HTTP finds the end of an answer or of a connection",
+        "another header",
+    ),
+    "header-twice": (
+        8,
+        "planes.partner.responses.set",
+        "a mapping",
+        "header fields whose names differ in more than upper and lower case",
+    ),
     "host-bits-in-network": (
         36,
         "routes[0].require.networks[0]",
