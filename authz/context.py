@@ -28,7 +28,9 @@ def mint_context(evidence: Evidence) -> str:
     if evidence.plan.route.context_per_request:
         return _sign(evidence, describe_caller(evidence) | describe_request(evidence))
     credential = evidence.credential
-    key = (credential.text if credential is not None else "", evidence.request.certificate, evidence.plan.route.id)
+    application = evidence.application.record.id if evidence.application is not None else ""
+    text = credential.text if credential is not None else ""
+    key = (text, application, evidence.request.certificate, evidence.plan.route.id)
     second = evidence.now // SECOND
     contexts = evidence.resident.contexts
     minted = contexts.get(key)

@@ -7,13 +7,15 @@ choosing one would let two readers of the same request choose differently.
 from urllib.parse import unquote_plus
 
 from authz.evidence import Answer, Credential, Evidence
-from authz.plan import CREDENTIAL_QUERY, NOWHERE, Plan
+from authz.plan import CREDENTIAL_HEADERS, CREDENTIAL_QUERY, KEY_HEADERS, KEY_QUERY, NOWHERE, Plan
 from model.reason import Reason
 from model.request import Request
 from model.snapshot import Kind
 from model.verdict import Deny
 
-_SINGLE = frozenset(("authorization", "x-api-key", "dpop", "host"))
+_SINGLE = frozenset((*CREDENTIAL_HEADERS, "host"))
+_CREDENTIALS = frozenset(("authorization", *KEY_HEADERS))
+_AMBIGUOUS = Reason.CREDENTIALS_AMBIGUOUS
 _IN_QUERY = "A credential in the query is not accepted here."
 
 
@@ -37,14 +39,19 @@ def find_credential(evidence: Evidence) -> Answer:
 def read_credential(request: Request, plan: Plan) -> Credential | Deny:
     """Read the one credential of a request, or the reason why there is not exactly one of an accepted kind."""
     if request.repeated and not _SINGLE.isdisjoint(request.repeated):
-        ambiguous = "authorization" in request.repeated or "x-api-key" in request.repeated
-        return Deny(Reason.CREDENTIALS_AMBIGUOUS if ambiguous else Reason.HEADER_REPEATED)
+        return Deny(Reason.HEADER_REPEATED if _CREDENTIALS.isdisjoint(request.repeated) else _AMBIGUOUS)
     headers = request.headers
     authorization = headers.get("authorization")
     api_key = headers.get("x-api-key")
     queried = query_credentials(request.path) if "?" in request.path else ()
+    if "apikey" in headers:
+        if api_key:
+            return Deny(_AMBIGUOUS)
+        api_key = headers["apikey"]
+    if plan.application:  # the key is the application's, and `read_key` reads it
+        return _read_authorization(authorization, plan) if authorization else _read_absent(request, plan)
     if (authorization and api_key) or (queried and (authorization or api_key or len(queried) > 1)):
-        return Deny(Reason.CREDENTIALS_AMBIGUOUS)
+        return Deny(_AMBIGUOUS)
     if authorization:
         return _read_authorization(authorization, plan)
     if api_key:
@@ -52,6 +59,25 @@ def read_credential(request: Request, plan: Plan) -> Credential | Deny:
     if queried:
         return _read_queried(queried[0], plan)
     return _read_absent(request, plan)
+
+
+def read_key(request: Request, plan: Plan) -> tuple[str, str] | Deny:
+    """Read the API key that names an application, and where it stood: "" or "query". There is exactly one.
+
+    In the query it is taken on stream routes only: neither an EventSource nor a WebSocket of a browser sets a header.
+    """
+    fields = [request.headers[name] for name in KEY_HEADERS if request.headers.get(name)]
+    queried = query_credentials(request.path) if "?" in request.path else ()
+    if len(fields) + len(queried) > 1 or any("," in field for field in fields):
+        return Deny(_AMBIGUOUS)
+    if fields:
+        return fields[0], ""
+    if not queried:
+        return Deny(Reason.CREDENTIAL_MISSING, "An API key is needed that names the application.")
+    raw, value = queried[0]
+    if unquote_plus(raw) in KEY_QUERY and plan.route.stream:
+        return value, "query"
+    return Deny(Reason.CREDENTIAL_KIND_REFUSED, _IN_QUERY)
 
 
 def query_credentials(path: str) -> tuple[tuple[str, str], ...]:
@@ -104,7 +130,7 @@ def _read_key(text: str, plan: Plan) -> Credential | Deny:
 def _read_queried(found: tuple[str, str], plan: Plan) -> Credential | Deny:
     """Accept an API key in the query on stream routes only: an EventSource cannot set a header field."""
     raw, value = found
-    if unquote_plus(raw) == "api_key" and plan.route.stream and Kind.API_KEY in plan.kinds:
+    if unquote_plus(raw) in KEY_QUERY and plan.route.stream and Kind.API_KEY in plan.kinds:
         return Credential(Kind.API_KEY, value, scheme="query")
     return Deny(Reason.CREDENTIAL_KIND_REFUSED, _IN_QUERY)
 

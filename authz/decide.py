@@ -6,6 +6,7 @@ reply. The first refusal wins, and only the last step allows.
 
 from collections.abc import Generator, Sequence
 
+from authz.application import adopt_application, check_application
 from authz.binding import check_binding, check_client
 from authz.capacity import shed_strangers, shed_tier, spare_upstream
 from authz.challenge import write_challenges
@@ -26,7 +27,9 @@ STEPS: tuple[Step, ...] = (
     find_route,  # 404
     find_credential,  # 400 for two of them, 401 for none or one of a wrong kind
     check_certificate,  # 401, by the plane's profile
+    check_application,  # 401, the API key beside it, where the route asks for one
     check_credential,  # 401, by its kind
+    adopt_application,  # whose tier, limits and tenant count
     shed_tier,  # 503, now that the rank is known
     check_binding,  # 401, token to certificate or key
     check_client,  # 401, consumer to organisation

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from authz.certificate import Identity
+from authz.keyrecord import KeyRecord
 from authz.plan import NOWHERE, Plan
 from authz.resident import Keys, Mark, Resident, Verified
 from authz.token import Claims
@@ -22,6 +23,14 @@ class Credential:
     kind: Kind
     text: str = field(default="", repr=False)
     scheme: str = ""
+
+
+@dataclass(slots=True)
+class Application:
+    """The application of a request that names one beside its user: the record of its key, and the client."""
+
+    record: KeyRecord
+    consumer: Consumer
 
 
 @dataclass(slots=True)
@@ -50,6 +59,7 @@ class Evidence:
     issued: Instant | None = None
     marks: tuple[Mark, ...] = ()
     verified: Verified | None = None
+    application: Application | None = None
     charges: Sequence[Charge] = ()
     met: Sequence[tuple[Quota, Outcome]] = ()
 

@@ -1,6 +1,6 @@
 """Whom the request stands for: the certificate of the connection, then the credential, each by its own verifier."""
 
-from authz.apikey import judge_key
+from authz.application import verify_key
 from authz.assertion import identify_assertion
 from authz.certificate import judge_certificate, read_peer
 from authz.denylist import Subject
@@ -46,7 +46,7 @@ def check_credential(evidence: Evidence) -> Answer:
 
 
 def identify_nobody(evidence: Evidence) -> Answer:
-    """Let the caller be anonymous, in the tier that the plane gives to such."""
+    """Let the caller be anonymous, in the tier that the plane gives to such, or in that of the application."""
     tier = evidence.plan.plane.anonymous_tier
     evidence.tier = evidence.resident.snapshot.tiers.get(tier)
     evidence.caller.tier = tier
@@ -71,21 +71,17 @@ def identify_peer(evidence: Evidence) -> Answer:
 def identify_key(evidence: Evidence) -> Answer:
     """Verify an API key and stand for the client that it was given to."""
     credential = evidence.credential
-    text = "" if credential is None else credential.text
-    record = judge_key(text, evidence.resident.live.api_keys, evidence.now)
-    if isinstance(record, Deny):
-        return record
-    if record.privileged and credential is not None and credential.scheme == "query":
-        return Deny(Reason.CREDENTIAL_KIND_REFUSED)
-    consumer = evidence.resident.snapshot.consumers.get(record.client_id)
-    if consumer is None:
-        return Deny(Reason.CLIENT_UNKNOWN)
+    text, scheme = ("", "") if credential is None else (credential.text, credential.scheme)
+    found = verify_key(evidence, text, scheme)
+    if isinstance(found, Deny):
+        return found
+    record = found.record
     evidence.scopes = record.scopes
     evidence.roles = record.roles
     evidence.serial = record.id
     evidence.caller.tenant = record.tenant
     evidence.marks = ((Subject.API_KEY, "", record.id),)
-    return admit_consumer(evidence, consumer)
+    return admit_consumer(evidence, found.consumer)
 
 
 def identify_token(evidence: Evidence) -> Answer:
@@ -131,18 +127,28 @@ def _recall(evidence: Evidence, verified: Verified, trusted: Trusted) -> Answer:
     """
     if evidence.now >= trusted.until and evidence.plan.route.access is not Access.READ:
         return Deny(Reason.IDENTITY_UNAVAILABLE)
+    if not _is_welcome(evidence, verified.claims):
+        return Deny(Reason.TOKEN_ISSUER)
     refusal = judge_times(verified.claims, trusted.issuer, evidence.now)
     return refusal if refusal is not None else note_verified(evidence, verified)
 
 
 def _accept(evidence: Evidence, text: str, claims: Claims) -> Answer:
     """Find out whom a token that holds stands for, and remember both."""
+    if not _is_welcome(evidence, claims):
+        return Deny(Reason.TOKEN_ISSUER)
     issuer = evidence.resident.snapshot.issuers.get(claims.issuer_id)
     verified = find_standing(evidence, claims, Kind.JWT, issuer.tier if issuer is not None else None)
     if isinstance(verified, Deny):
         return verified
     evidence.resident.tokens.put(text, verified)
     return note_verified(evidence, verified)
+
+
+def _is_welcome(evidence: Evidence, claims: Claims) -> bool:
+    """Tell whether tokens of this issuer are accepted on this plane."""
+    issuers = evidence.plan.plane.issuers
+    return not issuers or claims.issuer_id in issuers
 
 
 def _is_assertion(evidence: Evidence, claims: Claims | Deny) -> bool:

@@ -7,10 +7,13 @@ from model.snapshot import Context, Dimension, Kind, Limit, Plane, Route, Snapsh
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-CREDENTIAL_HEADERS = ("authorization", "x-api-key", "dpop")
+KEY_HEADERS = ("x-api-key", "apikey")
+KEY_QUERY = ("api_key", "apikey")
+"""Where an API key can stand; both names of each are in wide use."""
+CREDENTIAL_HEADERS = ("authorization", *KEY_HEADERS, "dpop")
 """The header fields in which a credential, or the proof of one, can arrive."""
 
-CREDENTIAL_QUERY = ("access_token", "api_key")
+CREDENTIAL_QUERY = ("access_token", *KEY_QUERY)
 """The query parameters in which clients put credentials (RFC 6750 section 2.3); see `credential.py` for who may."""
 
 
@@ -28,7 +31,8 @@ class Plan:
 
     `kinds` are the credentials accepted here. `remove` are the header names to remove and `remove_prefixes` those
     known by their beginning ("x-authenticated-"). `metered` holds, for each tier id ("" for none), the limits that its
-    members meet on this route. `flood` is the limit per source address of the plane.
+    members meet on this route. `flood` is the limit per source address of the plane. `application` asks for an API key
+    beside the user's credential.
     """
 
     route: Route
@@ -43,6 +47,7 @@ class Plan:
     remove_prefixes: tuple[str, ...]
     metered: dict[str, tuple[Metered, ...]]
     flood: Metered | None
+    application: bool = False
 
 
 NOWHERE = Plan(
@@ -86,6 +91,7 @@ def draw_plan(snapshot: Snapshot, route: Route) -> Plan:
         remove_prefixes=prefixes,
         metered=_metered(route, snapshot.tiers),
         flood=_flood(plane),
+        application=plane.application if route.application is None else route.application,
     )
 
 

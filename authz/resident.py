@@ -150,7 +150,7 @@ class Resident:
         self.shed_at = _shed_points(snapshot.tiers)
         self.tokens: Recent[str, Verified] = Recent(TOKENS)
         self.peers: Recent[str, Certificates] = Recent(PEERS)
-        self.contexts: Recent[tuple[str, str, str], tuple[int, str]] = Recent(CONTEXTS)
+        self.contexts: Recent[tuple[str, str, str, str], tuple[int, str]] = Recent(CONTEXTS)
 
 
 def _by_organisation(consumers: Iterable[Consumer]) -> dict[str, Consumer]:

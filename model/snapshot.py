@@ -177,6 +177,8 @@ class Plane:
     `origin` is the external scheme and authority ("https://api.example") from which a DPoP `htu` is built, and the
     audience of assertions. `introspection` is the id of the endpoint that knows its opaque tokens. `address_header` is
     the request header in which Envoy tells the client's address where that is not the peer's, "" where it is.
+    `application` asks for an API key that names the application, beside the user's own credential. `issuers` are the
+    ids of those whose tokens are accepted here, empty for all.
     """
 
     id: str
@@ -188,6 +190,8 @@ class Plane:
     anonymous_tier: str = ""
     introspection: str = ""
     address_header: str = ""
+    application: bool = False
+    issuers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +230,7 @@ class Route:
     binds each context to its request, at the price of a signature each. `strip_credentials` removes the credential
     before the upstream sees the request. `answer_fields` are the rate limit header families that an answer carries
     ("draft", "remaining", "x-ratelimit", "ratelimit-legacy"); `error_style` is "problem" or "tpp-messages".
+    `application` is the plane's where it is None.
     """
 
     id: str
@@ -244,6 +249,7 @@ class Route:
     answer_fields: tuple[str, ...] = ("draft", "remaining")
     error_style: str = "problem"
     response: Response | None = None
+    application: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ LABEL = "wardgate.route"
 
 # All that the sidecar reads of the header fields: where a credential can be, of any kind, and what names a request.
 # The rest would be copied into every question and answer nothing. Repeated fields arrive as often as they came.
-_READ = ("authorization", "x-api-key", "dpop", "host", "x-request-id")
+_READ = ("authorization", "x-api-key", "apikey", "dpop", "host", "x-request-id")
 # What ext_proc is told beside the headers: the route's name is its wardgate id.
 _ATTRIBUTES = ["xds.route_name", "request.id"]
 
@@ -122,7 +122,9 @@ def cors_policy(policy: Cors) -> cors.CorsPolicy:
 
 
 def known_origins(policy: Cors) -> matcher.StringMatcher:
-    """Match the origins of a policy."""
+    """Match the origins of a policy; `*` alone stands for all of them."""
+    if "*" in policy.origins:
+        return regex(".+")
     return regex("|".join(re.escape(origin).replace(r"\*", "[A-Za-z0-9.-]+") for origin in policy.origins))
 
 

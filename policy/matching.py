@@ -89,6 +89,9 @@ def _check_upstream(where: Where, route: Route, document: Document) -> Findings:
 
 def _check_kinds(where: Where, route: Route, plane: Plane) -> Findings:
     """Find credentials that the plane does not accept. `none` is one of them unless the route names who may come."""
+    if route.application and Kind.API_KEY in (route.credentials or plane.credentials):
+        found = "an application beside api-key, of which it is one"
+        yield Finding((*where, "application"), found, "credentials of users, or none")
     for kind in route.credentials:
         if kind in plane.credentials or (kind is Kind.NONE and route.require.networks):
             continue

@@ -78,6 +78,8 @@ class Plane(Shape):
     credentials: Annotated[tuple[Kind, ...], Field(min_length=1)]
     anonymous_tier: Name | None = None
     introspection: Name | None = None
+    application: Flag = False
+    issuers: tuple[Name, ...] = ()
     flood: LimitEntry | None = None
     cors: Cors | None = None
     responses: Answers | None = None

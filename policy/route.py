@@ -91,6 +91,7 @@ class Route(Shape):
     mirrors: tuple[Mirror, ...] = ()
     access: Access | None = None
     credentials: tuple[Kind, ...] = ()
+    application: Flag | None = None
     require: Requirement = Requirement()
     limits: dict[Name, LimitEntry] = Field(default_factory=dict)
     tier_limits: Flag = True

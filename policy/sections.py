@@ -45,7 +45,7 @@ def check_planes(document: Document) -> Findings:
 
 def _check_credentials(where: Where, plane: Plane, document: Document) -> Findings:
     accepted = (*where, "credentials")
-    if Kind.NONE in plane.credentials and plane.anonymous_tier is None:
+    if Kind.NONE in plane.credentials and plane.anonymous_tier is None and not plane.application:
         found = "none without an anonymous tier"
         yield Finding(accepted, found, "anonymous_tier beside it", counterpart=(*where, "anonymous_tier"))
     if Kind.NONE not in plane.credentials and plane.anonymous_tier is not None:
@@ -72,6 +72,15 @@ def _check_credentials(where: Where, plane: Plane, document: Document) -> Findin
     if Kind.ASSERTION in plane.credentials and plane.origin is None:
         found = "assertion without an origin that assertions can be made out to"
         yield Finding(accepted, found, "origin beside it", counterpart=(*where, "origin"))
+    for index, name in enumerate(plane.issuers):
+        if name not in document.issuers:
+            yield Finding((*where, "issuers", index), f"the unknown issuer {name!r}", one_of([*document.issuers]))
+    if plane.application and Kind.API_KEY in plane.credentials:
+        found = "api-key, which is the application's on this plane"
+        yield Finding(accepted, found, "the credentials of users, or none", counterpart=(*where, "application"))
+    if plane.application and not document.api_keys:
+        found = "applications without a file of their keys"
+        yield Finding((*where, "application"), found, "a file in api_keys", counterpart=("api_keys",))
     yield from _check_endpoint(where, plane, document)
 
 

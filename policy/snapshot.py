@@ -62,6 +62,8 @@ def _plane(name: str, plane: Plane, document: Document) -> model.Plane:
         anonymous_tier=plane.anonymous_tier or "",
         introspection=plane.introspection or next(iter(document.introspections), ""),
         address_header=CLIENT_ADDRESS if plane.trusted_hops else "",
+        application=plane.application,
+        issuers=plane.issuers,
     )
 
 
@@ -81,6 +83,7 @@ def _route(route: Route, document: Document) -> model.Route:
         audience=document.upstreams[upstream].audience or upstream,
         access=model.Access.READ if route.reads else model.Access.WRITE,
         credentials=route.credentials,
+        application=route.application,
         requirement=_requirement(route.require),
         limits=tuple(_limits(route.limits)),
         tier_limits=route.tier_limits,

@@ -227,6 +227,20 @@ def test_token_is_forgotten_with_its_issuer():
     assert judge(request(bearer=bearer), house).reason is Reason.TOKEN_ISSUER
 
 
+def test_token_of_an_issuer_is_accepted_on_the_planes_that_name_it():
+    """A user of the public side is nobody on the management side; also once their token is remembered."""
+    house = resident(
+        snapshot(
+            planes=(plane(), plane(id="console", issuers=("staff",)), plane(id="data", issuers=("idp", "staff"))),
+            routes=tuple(route(id=id_, plane=id_) for id_ in ("partner", "console", "data")),
+        )
+    )
+    for _ in range(2):
+        verdicts = {id_: judge(request(route=id_), house) for id_ in ("console", "partner", "data")}
+        assert verdicts.pop("console").reason is Reason.TOKEN_ISSUER
+        assert all(isinstance(verdict, Allow) for verdict in verdicts.values())
+
+
 def test_while_the_issuer_is_away_reads_pass_on_what_was_verified_and_writes_do_not():
     """DESIGN section 7: freshness is lost, availability of reads is not; nothing new is accepted."""
     routes = (route(access=Access.READ), route(id="payments", access=Access.WRITE))

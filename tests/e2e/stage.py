@@ -209,7 +209,7 @@ class Stage:
 def bearer(**claims: object) -> dict[str, str]:
     """The header field of a caller with such claims, by RS256, good for five minutes."""
     now = int(time.time())
-    return {"authorization": f"Bearer {tokens.token('rsa', iat=now - 5, exp=now + 300, **claims)}"}
+    return {"authorization": f"Bearer {tokens.token('rsa', **{'iat': now - 5, 'exp': now + 300, **claims})}"}
 
 
 def _listens(port: int) -> bool:

@@ -56,6 +56,8 @@ INSTALLED = {
     "PARTNER_BIND": "0.0.0.0",
     "PUBLIC_BIND": "0.0.0.0",
     "APP_BIND": "0.0.0.0",
+    "DATA_BIND": "0.0.0.0",
+    "MANAGEMENT_BIND": "0.0.0.0",
     "SERVER_CERTIFICATE": "/etc/wardgate/server.pem",
     "SERVER_KEY": "/etc/wardgate/server.key",
 }

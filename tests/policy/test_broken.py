@@ -223,7 +223,7 @@ EXPECTED = {
         41,
         "routes[1].timeuot",
         "the unknown key 'timeuot'",
-        "one of access, answer_fields, body, context, context_per_req",
+        "one of access, answer_fields, application, body, context, con",
     ),
     "unknown-plane": (43, "routes[2].plane", "the unknown plane 'pubic'", "one of partner, public"),
     "unknown-tier": (25, "consumers.shop.tier", "the unknown tier 'member'", "one of guests, members"),
