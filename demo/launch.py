@@ -74,7 +74,7 @@ def find_envoy() -> str:
 
 def serves(settings: Settings) -> Ready:
     """Make the readiness check of the sidecar: it is ready, and the last of Envoy's files is written."""
-    ready, last = answers(f"{settings.url('SIDECAR_ADMIN')}/readyz"), settings.envoy / "lds.yaml"
+    ready, last = answers(f"{settings.url('SIDECAR_ADMIN')}/readyz"), settings.envoy / "envoy.yaml"
 
     async def both() -> bool:
         return await ready() and last.is_file()

@@ -119,7 +119,7 @@ async def test_a_removed_route_is_refused_from_the_next_request():
 async def test_nothing_of_an_edit_with_a_fault_at_its_end_is_active():
     """F-11: first sections fine (a new route, a new limit), the last one invalid."""
     async with running(rate="1000/min", envoy=True) as sidecar:
-        await until((sidecar.folder / "envoy" / "lds.yaml").exists)
+        await until((sidecar.folder / "envoy" / "envoy.yaml").exists)
         before = {path.name: path.read_bytes() for path in (sidecar.folder / "envoy").iterdir()}
         gateway(sidecar.folder, routes=("home", "fresh"), rate="1/min", tail="nonsense: 1\n")
         await until(lambda: sidecar.follower.errors)
@@ -160,7 +160,7 @@ async def test_a_policy_that_the_worker_cannot_use_is_refused_as_a_whole():
 async def test_only_the_envoy_files_that_changed_are_written():
     async with running(envoy=True) as sidecar:
         folder = sidecar.folder / "envoy"
-        await until((folder / "lds.yaml").exists)
+        await until((folder / "envoy.yaml").exists)
         before = {path.name: path.stat().st_ino for path in folder.iterdir()}
         await sidecar.edit(routes=("home", "away"))
         await until(lambda: (folder / "rds-public.yaml").stat().st_ino != before["rds-public.yaml"])
