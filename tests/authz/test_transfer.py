@@ -74,6 +74,24 @@ async def test_a_list_is_read_before_the_start_returns(root, clock):
     assert reason_of(fetcher, other, root, clock) is None
 
 
+async def test_a_server_that_packs_what_may_be_packed_is_asked_for_a_plain_list(root, clock):
+    """A packed body is refused, so none may be asked for: many servers compress lists where the client lets them."""
+
+    async def handler(request):
+        response = web.Response(body=crl_of(root))
+        response.enable_compression()  # only where the request accepts it
+        return response
+
+    notes = Notes()
+    async with served(handler) as base:
+        fetcher = fetcher_of(clock, notes=notes)
+        fetcher.apply([f"{base}/root.crl"], [], [parsed(root)])
+        await fetcher.refresh()
+        await fetcher.close()
+    assert notes.failed == []
+    assert len(fetcher.book.lists) == 1
+
+
 async def test_a_slow_source_keeps_nobody_from_starting(root, clock):
     """The start waits for so long and no longer; the list comes when it comes."""
     release = asyncio.Event()
