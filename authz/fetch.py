@@ -36,6 +36,7 @@ TICK = 0.5
 MAX_LEARNED = 64
 """CRL sources learned from certificates."""
 MAX_PAUSED = 4096
+PORTS = {"http": 80, "https": 443}
 
 Transfer = Callable[[str, bytes | None, int], Awaitable[bytes]]
 """Fetches a URL: GET, or POST of an OCSP request; at most so many octets. Raises FetchFailed."""
@@ -242,15 +243,20 @@ class StatusFetcher:
                         self._learned.setdefault(url, _Source(url, None))
 
     def _allowed(self, url: str) -> bool:
-        """Whether a URL from a certificate may be fetched: http or https on a listed "host" or "host:port"."""
+        """Whether a URL from a certificate may be fetched: http or https on a listed "host" or "host:port".
+
+        The scheme's own port is none, written out or not: many authorities write `:80` into their certificates.
+        """
         try:
             address = urlsplit(url)
             host, port = (address.hostname or "").lower(), address.port
         except ValueError:
             return False
-        if address.scheme not in ("http", "https") or not host or address.username is not None:
+        if address.scheme not in PORTS or not host or address.username is not None:
             return False
-        return (f"{host}:{port}" if port is not None else host) in self._hosts
+        own = PORTS[address.scheme]
+        port = own if port is None else port
+        return f"{host}:{port}" in self._hosts or (port == own and host in self._hosts)
 
     def _spread(self, period: Duration) -> Duration:
         return int(period * (0.9 + 0.2 * self._random()))

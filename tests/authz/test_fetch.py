@@ -168,6 +168,27 @@ async def test_a_port_counts_where_it_is_listed(root, clock):
     assert net.asked == ["http://ocsp.example:8080/"]
 
 
+@pytest.mark.parametrize(
+    ("listed", "url", "asked"),
+    [
+        ("ocsp.example", "http://ocsp.example:80/", True),
+        ("ocsp.example", "https://ocsp.example:443/", True),
+        ("ocsp.example:80", "http://ocsp.example/", True),
+        ("ocsp.example", "https://ocsp.example:80/", False),
+        ("ocsp.example:80", "https://ocsp.example/", False),
+        ("ocsp.example", "http://ocsp.example:0/", False),
+    ],
+)
+async def test_the_schemes_own_port_counts_as_none(root, clock, listed, url, asked):
+    """RFC 3986 section 6.2.3: certificates that spell `:80` out name the same responder."""
+    net = Net()
+    fetcher = fetcher_of(clock, net)
+    fetcher.apply([], [listed], [parsed(root)])
+    reason_of(fetcher, pki.qwac(root, extra=[access(url)]), root, clock)
+    await fetcher.refresh()
+    assert net.asked == ([url] if asked else [])
+
+
 async def test_a_certificate_that_cannot_be_looked_up_is_left_alone_for_a_minute(root, clock):
     """A flood of requests with it makes no flood of look-ups."""
     url = "http://ocsp.example/"
