@@ -96,16 +96,20 @@ class Revocations:
         }
 
     def _status(self, certificate: Parsed, issuer: Parsed, now: Instant) -> bool | None:
-        """Say whether a certificate is revoked; None where nobody in force says anything."""
-        if certificate.short_term:
-            return False
+        """Say whether a certificate is revoked; None where nobody in force says anything.
+
+        A short-term certificate needs no status, and has one where somebody revoked it all the same.
+        """
         response = self.responses.get((certificate.issuer, certificate.serial))
         lists = self.by_issuer.get(certificate.issuer)
         listed = None if lists is None else _listed(lists, certificate, now)
-        if listed is None and (response is None or now > response.renewal):
+        unclear = listed is None and not certificate.short_term
+        if unclear and (response is None or now > response.renewal):
             self._want(certificate, issuer)
-        if response is not None and response.revoked:
+        if listed or (response is not None and response.revoked):
             return True
+        if certificate.short_term:
+            return False
         if listed is None and response is not None and response.fresh(now):
             return False
         return listed

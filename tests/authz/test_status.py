@@ -75,7 +75,20 @@ def test_a_response_is_asked_for_again_from_the_middle_of_its_window(root):
 def test_short_term_certificates_need_no_status(root):
     """valassured-ST-certs: they end before a revocation would be published."""
     marker = x509.UnrecognizedExtension(x509.ObjectIdentifier("0.4.0.194121.2.1"), b"\x05\x00")
-    assert reason_of(pki.qwac(root, extra=[(marker, False)]), root, Revocations()) is None
+    leaf, book = pki.qwac(root, extra=[(marker, False)]), Revocations()
+    assert reason_of(leaf, root, book) is None
+    assert not book.wanted
+
+
+def test_a_short_term_certificate_that_was_revoked_all_the_same_is_refused(root):
+    """The marker says that nobody has to publish a status, not that one may be passed over."""
+    marker = x509.UnrecognizedExtension(x509.ObjectIdentifier("0.4.0.194121.2.1"), b"\x05\x00")
+    leaf = pki.qwac(root, extra=[(marker, False)])
+    listed = book_of(crl_of(root, [leaf.certificate.serial_number]), issuers=[root])
+    assert reason_of(leaf, root, listed) is Reason.CERTIFICATE_REVOKED
+    told = Revocations()
+    put(told, response_of(leaf, root, status=ocsp.OCSPCertStatus.REVOKED), leaf, root)
+    assert reason_of(leaf, root, told) is Reason.CERTIFICATE_REVOKED
 
 
 @pytest.mark.parametrize(
