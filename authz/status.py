@@ -132,9 +132,11 @@ def _listed(lists: Sequence[Crl], certificate: Parsed, now: Instant) -> bool | N
         if crl.base is not None or not crl.scope.covers(certificate):
             continue
         entry = crl.entries.get(certificate.serial, False)
-        delta = _delta_of(crl, lists, now)
+        delta = _delta_of(crl, lists)
         if delta is not None:
-            entry = delta.entries.get(certificate.serial, entry)
+            changed = delta.entries.get(certificate.serial, entry)
+            # Past its time a delta lifts nothing any more, but what it revoked stays so, as with a complete list.
+            entry = changed if delta.fresh(now) else entry or changed
         if entry:
             return True
         if crl.fresh(now):
@@ -142,15 +144,12 @@ def _listed(lists: Sequence[Crl], certificate: Parsed, now: Instant) -> bool | N
     return False if answered >= ALL_REASONS else None
 
 
-def _delta_of(base: Crl, lists: Sequence[Crl], now: Instant) -> Crl | None:
-    """Find the newest delta in force that adds to this complete list (RFC 5280 section 5.2.4)."""
+def _delta_of(base: Crl, lists: Sequence[Crl]) -> Crl | None:
+    """Find the newest delta that adds to this complete list (RFC 5280 section 5.2.4)."""
     deltas = [
         each
         for each in lists
-        if each.base is not None
-        and each.base <= base.number < each.number
-        and each.scope.names == base.scope.names
-        and each.fresh(now)
+        if each.base is not None and each.base <= base.number < each.number and each.scope.names == base.scope.names
     ]
     return max(deltas, key=lambda each: each.number, default=None)
 

@@ -168,6 +168,18 @@ def test_a_delta_adds_to_its_base_and_to_nothing_else(root):
     assert reason_of(leaf, root, book_of(crl_of(root, [serial], number=2), lifted, issuers=[root])) is not None
 
 
+def test_a_delta_past_its_time_still_revokes_and_lifts_nothing(root):
+    """A delta that its issuer stopped to renew must not give back what it took, while its base is in force."""
+    leaf = pki.qwac(root)
+    serial = leaf.certificate.serial_number
+    late = {"number": 5, "end": -HOURS / 2, "extensions": [(x509.DeltaCRLIndicator(3), True)]}
+    base, held = crl_of(root, number=3), crl_of(root, [serial], number=3)
+    lifted = crl_of(root, entries=[(serial, [(x509.CRLReason(Flags.remove_from_crl), False)])], **late)
+    assert reason_of(leaf, root, book_of(base, crl_of(root, **late), issuers=[root])) is None
+    for lists in ((base, crl_of(root, [serial], **late)), (held, lifted)):
+        assert reason_of(leaf, root, book_of(*lists, issuers=[root])) is Reason.CERTIFICATE_REVOKED
+
+
 def test_a_source_cannot_go_back_to_an_older_list(root):
     """An old list replayed by whoever serves it would forget revocations."""
     leaf = pki.qwac(root)
