@@ -155,4 +155,5 @@ def _delta_of(base: Crl, lists: Sequence[Crl]) -> Crl | None:
 
 
 def _older(new: Crl, held: Crl) -> bool:
-    return new.number < held.number or new.this_update < held.this_update
+    """Tell which came first; numbers count for one key only, as an authority with a new one may begin anew."""
+    return (new.signer == held.signer and new.number < held.number) or new.this_update < held.this_update

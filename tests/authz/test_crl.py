@@ -192,6 +192,17 @@ def test_a_source_cannot_go_back_to_an_older_list(root):
     assert reason_of(leaf, root, book) is None
 
 
+def test_an_authority_with_a_new_key_may_number_its_lists_anew(root):
+    """Else its source would be stuck on the last list of the old key until that has run out, and then for good."""
+    renewed = pki.authority(keyed="p256/renewed")
+    issuers = [parsed(root), parsed(renewed)]
+    book = book_of(crl_of(root, number=900), issuers=[root])
+    with pytest.raises(StatusInvalid):
+        book.put_crl("list 0", read_crl(crl_of(renewed, number=1, start=-2 * HOURS), issuers))
+    book.put_crl("list 0", read_crl(crl_of(renewed, number=1, start=-HOURS / 2), issuers))
+    assert book.lists["list 0"].number == 1
+
+
 def test_a_list_beyond_the_cap_is_not_parsed(root):
     """A hostile or broken source costs memory up to the cap and no time."""
     with pytest.raises(StatusInvalid, match="too large"):
