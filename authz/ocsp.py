@@ -62,8 +62,9 @@ def write_request(certificate: Parsed, issuer: Parsed) -> bytes:
 def read_response(data: bytes, certificate: Parsed, issuer: Parsed, now: Instant) -> Response:
     """Read a response (DER) about `certificate`, signed by `issuer` or by a responder that it authorised.
 
-    Raises StatusInvalid: unreadable, not successful, about another certificate, status unknown, without nextUpdate or
-    out of its window, or signed by somebody who may not, or weakly.
+    Raises StatusInvalid: unreadable, not successful, about another certificate, status unknown, good without
+    nextUpdate, out of its window, or signed by somebody who may not, or weakly. "Revoked" needs no nextUpdate, which
+    RFC 6960 leaves optional: it is believed at once and asked for again.
     """
     if len(data) > MAX_RESPONSE:
         raise StatusInvalid("the response is too large")
@@ -88,10 +89,12 @@ def _check_form(response: ocsp.OCSPResponse) -> None:
 def _read(single: ocsp.OCSPSingleResponse, now: Instant) -> Response:
     if single.certificate_status is ocsp.OCSPCertStatus.UNKNOWN:
         raise StatusInvalid("the responder does not know the certificate")
-    if single.next_update_utc is None:
-        raise StatusInvalid("the response does not say how long it holds")
     revoked = single.certificate_status is ocsp.OCSPCertStatus.REVOKED
-    found = Response(revoked, instant_of(single.this_update_utc), instant_of(single.next_update_utc))
+    if single.next_update_utc is None and not revoked:
+        raise StatusInvalid("the response does not say how long it holds")
+    this_update = instant_of(single.this_update_utc)
+    next_update = now if single.next_update_utc is None else instant_of(single.next_update_utc)
+    found = Response(revoked, this_update, next_update)
     if not found.fresh(now):
         raise StatusInvalid("the response is not in force")
     return found

@@ -84,6 +84,17 @@ def test_a_response_outside_its_window_is_refused(root, start, end):
         read(response_of(leaf, root, start=start, end=end), leaf, root)
 
 
+def test_revoked_is_believed_without_an_end(root):
+    """RFC 6960 leaves nextUpdate optional: thrown away for want of it, the word would be lost where policy is soft."""
+    leaf = pki.qwac(root)
+    data = response_of(leaf, root, status=ocsp.OCSPCertStatus.REVOKED, end=None)
+    told = read(data, leaf, root)
+    assert told.revoked
+    assert told.renewal <= pki.NOW
+    with pytest.raises(StatusInvalid, match="not in force"):
+        read(response_of(leaf, root, status=ocsp.OCSPCertStatus.REVOKED, start=HOURS, end=None), leaf, root)
+
+
 def test_a_response_about_another_certificate_is_refused(root):
     """The serial number and both digests of the issuer must fit."""
     leaf, other = pki.qwac(root), pki.qwac(root)
