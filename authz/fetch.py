@@ -30,7 +30,7 @@ FILE_PERIOD = SECOND
 LIST_PERIOD = HOUR
 """A list is fetched again after this, or after half of what is left of its window, whichever is sooner."""
 RETRY = MINUTE
-"""The pause after a failure, of a source as of one certificate's status."""
+"""The pause after a failure of a source, and after each look at one certificate's status."""
 TICK = 0.5
 """Seconds between two looks at what is due."""
 MAX_LEARNED = 64
@@ -218,12 +218,18 @@ class StatusFetcher:
             except Exception as error:  # noqa: BLE001 - see `_load`
                 self._observer.status_failed(url, _name_fault(error))
                 continue
-            self._observer.status_loaded(url, (response.next_update - self._clock()) // SECOND)
+            left = response.next_update - self._clock()
+            self._observer.status_loaded(url, left // SECOND)
+            # Most responders sign in advance: what comes may be what is held, and would be due again at once.
+            self._pause(certificate, RETRY if response.revoked else max(SECOND, min(RETRY, left // 2)))
             return
         self._learn(certificate)
+        self._pause(certificate, RETRY)
+
+    def _pause(self, certificate: Parsed, period: Duration) -> None:
         if len(self._paused) >= MAX_PAUSED:
             self._paused.clear()
-        self._paused[certificate.issuer, certificate.serial] = self._clock() + self._spread(RETRY)
+        self._paused[certificate.issuer, certificate.serial] = self._clock() + self._spread(period)
 
     def _trust(self, issuer: Parsed) -> None:
         """Believe the lists of a CA that a client presented, now that its path held; read again what failed."""

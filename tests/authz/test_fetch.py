@@ -1,6 +1,9 @@
 """Background sources of revocation status: what is fetched, from where, how often, and what is never fetched."""
 
+from datetime import timedelta
+
 import pytest
+from cryptography.x509 import ocsp
 
 from authz.certificate import open_trust
 from authz.fetch import FetchFailed
@@ -203,6 +206,38 @@ async def test_a_certificate_that_cannot_be_looked_up_is_left_alone_for_a_minute
     clock.now += MINUTE
     reason_of(fetcher, leaf, root, clock)
     await fetcher.refresh()
+    assert len(net.asked) == 2
+
+
+@pytest.mark.parametrize("status", [ocsp.OCSPCertStatus.GOOD, ocsp.OCSPCertStatus.REVOKED])
+async def test_a_responder_that_has_nothing_newer_is_asked_once_a_minute(root, clock, status):
+    """Responses made in advance are the same until the last hours of their window: asking on would be a flood."""
+    url = "http://ocsp.example/"
+    leaf = pki.qwac(root, extra=[access(url)])
+    net = Net(**{url: response_of(leaf, root, status=status, start=-3 * HOURS)})
+    fetcher = fetcher_of(clock, net)
+    fetcher.apply([], ["ocsp.example"], [parsed(root)])
+    for _ in range(20):
+        reason_of(fetcher, leaf, root, clock)
+        await fetcher.refresh()
+    assert len(net.asked) == 1
+    clock.now += MINUTE
+    reason_of(fetcher, leaf, root, clock)
+    await fetcher.refresh()
+    assert len(net.asked) == 2
+
+
+async def test_a_response_that_holds_for_seconds_is_asked_for_again_in_time(root, clock):
+    """The pause is shorter than what is left, or a hard policy would meet a gap."""
+    url = "http://ocsp.example/"
+    leaf = pki.qwac(root, extra=[access(url)])
+    net = Net(**{url: response_of(leaf, root, start=-HOURS, end=timedelta(seconds=20))})
+    fetcher = fetcher_of(clock, net)
+    fetcher.apply([], ["ocsp.example"], [parsed(root)])
+    for _ in range(2):
+        reason_of(fetcher, leaf, root, clock)
+        await fetcher.refresh()
+        clock.now += 11 * SECOND
     assert len(net.asked) == 2
 
 
