@@ -9,10 +9,12 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 
 from authz.extension import find_value
 from authz.parsed import DIGESTS, Name, Parsed, fold_name, instant_of
-from model.instant import Instant
+from model.instant import MINUTE, Duration, Instant
 
 MAX_CRL = 16 * 1024 * 1024
 """Bytes of one list: some 400,000 entries."""
+SKEW: Duration = MINUTE
+"""How far thisUpdate may lie ahead: what is signed on demand says "now", by a clock that may be before ours."""
 
 ALL_REASONS = frozenset(x509.ReasonFlags) - {x509.ReasonFlags.unspecified, x509.ReasonFlags.remove_from_crl}
 UNDERSTOOD = frozenset(
@@ -65,8 +67,8 @@ class Crl:
     entries: dict[int, bool]
 
     def fresh(self, now: Instant) -> bool:
-        """Whether the list is in force: thisUpdate <= now <= nextUpdate (RFC 5280 section 5.1.2.5)."""
-        return self.this_update <= now and self.next_update is not None and now <= self.next_update
+        """Whether the list is in force: thisUpdate <= now <= nextUpdate (RFC 5280 section 5.1.2.5); see SKEW."""
+        return self.this_update <= now + SKEW and self.next_update is not None and now <= self.next_update
 
 
 def read_crl(data: bytes, issuers: Iterable[Parsed]) -> Crl:

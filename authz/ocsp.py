@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import ocsp
 
 from authz.chain import signed_by
-from authz.crl import StatusInvalid
+from authz.crl import SKEW, StatusInvalid
 from authz.parsed import DIGESTS, Parsed, Unparsable, fold_name, instant_of, parse_certificate
 from authz.signature import signature_holds
 from model.instant import Instant
@@ -34,8 +34,8 @@ class Response:
     next_update: Instant
 
     def fresh(self, now: Instant) -> bool:
-        """Whether the response is in force (RFC 6960 section 4.2.2.1)."""
-        return self.this_update <= now <= self.next_update
+        """Whether the response is in force (RFC 6960 section 4.2.2.1); SKEW is for a clock of theirs that is ahead."""
+        return self.this_update - SKEW <= now <= self.next_update
 
     @property
     def renewal(self) -> Instant:

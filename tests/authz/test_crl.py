@@ -1,5 +1,7 @@
 """Revocation lists are believed within their scope, their time and their signature (RFC 5280 section 6.3)."""
 
+from datetime import timedelta
+
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -79,6 +81,12 @@ def test_a_list_of_tomorrow_says_nothing_today(root):
     """thisUpdate <= now."""
     book = book_of(crl_of(root, start=HOURS / 2), issuers=[root])
     assert reason_of(pki.qwac(root), root, book) is Reason.CERTIFICATE_STATUS_UNKNOWN
+
+
+def test_a_list_signed_by_a_clock_that_is_seconds_ahead_is_in_force(root):
+    """An authority that has just published its list must not lock everybody out for the difference."""
+    ahead = crl_of(root, start=timedelta(seconds=5))
+    assert reason_of(pki.qwac(root), root, book_of(ahead, issuers=[root])) is None
 
 
 def test_a_hold_counts_as_revoked(root):

@@ -1,5 +1,7 @@
 """OCSP responses are believed of whom the issuer lets answer, about the certificate asked for (RFC 6960)."""
 
+from datetime import timedelta
+
 import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -74,6 +76,14 @@ def test_unknown_is_not_good(root):
     leaf = pki.qwac(root)
     with pytest.raises(StatusInvalid, match="does not know"):
         read(response_of(leaf, root, status=ocsp.OCSPCertStatus.UNKNOWN), leaf, root)
+
+
+@pytest.mark.parametrize("status", [ocsp.OCSPCertStatus.GOOD, ocsp.OCSPCertStatus.REVOKED])
+def test_a_responder_whose_clock_is_seconds_ahead_is_believed(root, status):
+    """A response that is signed on demand begins "now", and no two clocks agree on when that is."""
+    leaf = pki.qwac(root)
+    ahead = response_of(leaf, root, status=status, start=timedelta(seconds=5))
+    assert read(ahead, leaf, root).fresh(pki.NOW)
 
 
 @pytest.mark.parametrize(("start", "end"), [(-2 * HOURS, -HOURS), (HOURS, 2 * HOURS), (-HOURS, None)])
