@@ -141,8 +141,11 @@ def judge_members(members: dict[str, object], issuer: Issuer, now: Instant) -> C
     """Judge the members of an introspection answer (RFC 7662 section 2.2) as the claims of a token would be.
 
     The endpoint vouches for them, so there is no key and no signature. `aud` counts only where the issuer names
-    audiences, and `exp` is optional: the caller gives those that lack one an end of its own.
+    audiences, and `exp` is optional: the caller gives those that lack one an end of its own. A refresh token is active
+    too (RFC 7662 section 2.2 asks only whether it was issued), and must not pass for the access token that it can buy.
     """
+    if _calls_itself_other(members):
+        return Deny(Reason.TOKEN_TYPE)
     try:
         claims = _read_claims(members, issuer)
         if not issuer.audiences:
@@ -211,8 +214,17 @@ def _is_foreign(members: Mapping[str, object]) -> bool:
     return (
         not _ID_TOKEN_CLAIMS.isdisjoint(members)
         or "events" in members
-        or members.get("typ") in ("ID", "Refresh", "Offline", "Logout")
-        or members.get("token_use") == "id"
+        or _calls_itself_other(members)
+    )
+
+
+def _calls_itself_other(members: Mapping[str, object]) -> bool:
+    """Tell a token that says of itself that it is none for access: as Keycloak in `typ`, or in `token_use`."""
+    return members.get("typ") in ("ID", "Refresh", "Offline", "Logout") or members.get("token_use") in (
+        "id",
+        "id_token",
+        "refresh",
+        "refresh_token",
     )
 
 

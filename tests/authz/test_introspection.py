@@ -66,6 +66,20 @@ def test_claims_of_an_active_token_are_judged_too(members, reason):
     assert read(**members).reason is reason
 
 
+@pytest.mark.parametrize(
+    "described", [{"token_use": "refresh_token"}, {"token_use": "id"}, {"typ": "Refresh"}, {"typ": "Offline"}]
+)
+def test_active_refresh_token_is_no_access_token(described):
+    """Endpoints answer for every token that they issued, and some say which kind it is (Ory Hydra, Keycloak)."""
+    assert read(**described).reason is Reason.TOKEN_TYPE
+
+
+@pytest.mark.parametrize("described", [{"token_use": "access_token"}, {"typ": "Bearer"}, {"token_type": "Bearer"}])
+def test_token_that_calls_itself_an_access_token_has_claims(described):
+    """The same endpoints, about what is meant for here."""
+    assert isinstance(read(**described), Claims)
+
+
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"active":true,"active":false}', b"[" * 100_000])
 def test_answer_that_is_no_object_is_the_endpoints_fault(body):
     """Never an exception of another kind, never a verdict about the token."""
