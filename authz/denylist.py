@@ -6,7 +6,7 @@ and an ECDSA signature can be written in two ways. Pure: it is fed from outside 
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from model.instant import SECOND, Instant
@@ -56,6 +56,12 @@ class Entry:
         if self.expires != NEVER:
             members["expires"] = -(-self.expires // SECOND)
         return json.dumps(members, separators=(",", ":"))
+
+
+def widest(known: Entry, entry: Entry) -> Entry:
+    """Join two entries for the same thing into one that revokes what either does."""
+    before = None if known.before is None or entry.before is None else max(known.before, entry.before)
+    return replace(entry, before=before, expires=max(known.expires, entry.expires))
 
 
 _MEMBERS = frozenset(("subject", "name", "scope", "before", "expires"))
@@ -126,9 +132,8 @@ class Denylist:
         if known is None:
             marks[key] = (entry.before, entry.expires)
             return
-        before, expires = known
-        wider = None if before is None or entry.before is None else max(before, entry.before)
-        marks[key] = (wider, max(expires, entry.expires))
+        wider = widest(Entry(entry.subject, entry.name, entry.scope, *known), entry)
+        marks[key] = (wider.before, wider.expires)
 
     def remove(self, entry: Entry) -> None:
         """Take an entry back, by what it names."""

@@ -17,7 +17,7 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from authz.denylist import NEVER, Denylist, Entry, EntryInvalid, read_entry
+from authz.denylist import NEVER, Denylist, Entry, EntryInvalid, read_entry, widest
 from model.instant import SECOND, Instant
 
 STREAM = "wardgate:{revocations}:stream"
@@ -34,8 +34,10 @@ GONE = 3_600 * SECOND
 RETRY_S = 0.5
 
 _FIRST = "0-0"
-# Adds or takes back one entry and returns the stream's id of it; list and stream change together or not at all.
+# Adds or takes back one entry and returns the stream's id of it; list and stream change together or not at all. An
+# entry is added only where the list still holds what its writer has seen there; otherwise the answer is nil.
 _PUBLISH = """
+if ARGV[1] == 'add' and (redis.call('HGET', KEYS[2], ARGV[2]) or '') ~= ARGV[5] then return false end
 if ARGV[1] == 'add' then redis.call('HSET', KEYS[2], ARGV[2], ARGV[3]) else redis.call('HDEL', KEYS[2], ARGV[2]) end
 return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[4], '*', 'op', ARGV[1], 'entry', ARGV[3])
 """
@@ -74,11 +76,29 @@ def parse_version(version: str) -> tuple[int, int]:
 
 
 async def publish_entry(client: Redis, entry: Entry, *, remove: bool = False) -> str:
-    """Add an entry to the feed, or take it back; returns the version that holds it. Raises RedisError."""
+    """Add an entry to the feed, or take it back; returns the version that holds it. Raises RedisError.
+
+    Where the feed holds a wider entry for the same thing, that one stays, as it does in every sidecar that knows it:
+    a newcomer would otherwise let in what the others refuse.
+    """
     field = json.dumps([entry.subject.value, entry.scope, entry.name])
     operation = "remove" if remove else "add"
-    version = await _eval(client, _PUBLISH, 2, STREAM, WHOLE, operation, field, entry.line(), STREAM_LENGTH)
-    return _text(version)
+    while True:
+        known = b"" if remove else await _await(client.hget(WHOLE, field)) or b""
+        seconds, _ = await client.time()
+        line = _widen(entry, known, int(seconds) * SECOND).line()
+        version = await _eval(client, _PUBLISH, 2, STREAM, WHOLE, operation, field, line, STREAM_LENGTH, known)
+        if version is not None:
+            return _text(version)
+
+
+def _widen(entry: Entry, known: bytes, now: Instant) -> Entry:
+    """Join an entry with the one that the feed holds, unless that has expired or cannot be read."""
+    with contextlib.suppress(EntryInvalid):
+        held = read_entry(known)
+        if held.expires >= now:
+            return widest(held, entry)
+    return entry
 
 
 async def read_coverage(client: Redis, version: str = "") -> Coverage:
@@ -223,8 +243,8 @@ class RevocationFeed:
         await _eval(self._client, _ACKNOWLEDGE, 1, HOLDERS, self._instance, version)
 
 
-async def _eval(client: Redis, script: str, keys: int, *values: str | int) -> Any:
-    return await _await(client.eval(script, keys, *(str(value) for value in values)))
+async def _eval(client: Redis, script: str, keys: int, *values: str | int | bytes) -> Any:
+    return await _await(client.eval(script, keys, *(v if isinstance(v, bytes) else str(v) for v in values)))
 
 
 async def _await(value: Any) -> Any:

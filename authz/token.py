@@ -211,11 +211,7 @@ def _is_foreign(members: Mapping[str, object]) -> bool:
     By the members that OpenID Connect gives them (`events` and no audience of ours is the logout token's) and by the
     two self-descriptions in wide use: `typ` in the payload, and `token_use`.
     """
-    return (
-        not _ID_TOKEN_CLAIMS.isdisjoint(members)
-        or "events" in members
-        or _calls_itself_other(members)
-    )
+    return not _ID_TOKEN_CLAIMS.isdisjoint(members) or "events" in members or _calls_itself_other(members)
 
 
 def _calls_itself_other(members: Mapping[str, object]) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from authz.denylist import Denylist, Entry, Subject
+from authz.denylist import NEVER, Denylist, Entry, Subject, read_entry
 from authz.feed import HOLDERS, WHOLE, RevocationFeed, publish_entry, read_coverage
 
 pytestmark = [
@@ -103,6 +103,44 @@ async def test_entry_taken_back_is_forgotten_everywhere(server):
     assert not newcomer.refuses("sorry")
     await sidecar.feed.close()
     await newcomer.feed.close()
+    await client.aclose()
+
+
+async def test_narrower_entry_weakens_nothing_for_a_newcomer(server):
+    """Of two for the same thing the wider one stays, in the feed as in the sidecars that heard of both."""
+    client = await connect(server)
+    elder, newcomer = Sidecar(server, "elder"), Sidecar(server, "new")
+    await elder.feed.start()
+    await publish_entry(client, Entry(Subject.CLIENT, "rogue"))
+    await publish_entry(client, Entry(Subject.CLIENT, "rogue", before=NOW - 10**12, expires=NOW + 10**12))
+    await publish_entry(client, Entry(Subject.CLIENT, "last"))
+    await elder.until(lambda: elder.refuses("last"))
+    await newcomer.feed.start()
+    for sidecar in (elder, newcomer):
+        assert sidecar.denylist.marks[Subject.CLIENT]["", "rogue"] == (None, NEVER)
+        await sidecar.feed.close()
+    await client.aclose()
+
+
+async def test_entry_that_has_expired_widens_no_new_one(server):
+    """What nobody enforces any more must not come back with an entry that says less."""
+    client = await connect(server)
+    await publish_entry(client, Entry(Subject.CLIENT, "sorry", expires=10**9))
+    await publish_entry(client, Entry(Subject.CLIENT, "sorry", before=NOW))
+    (line,) = (await client.hgetall(WHOLE)).values()
+    assert read_entry(line) == Entry(Subject.CLIENT, "sorry", before=NOW)
+    await client.aclose()
+
+
+async def test_entries_written_at_the_same_time_are_joined(server):
+    """Whoever comes second sees what the first wrote."""
+    client = await connect(server)
+    entries = [
+        Entry(Subject.CLIENT, "rogue", before=NOW + n * 10**9, expires=NOW + (20 - n) * 10**9) for n in range(20)
+    ]
+    await asyncio.gather(*(publish_entry(client, entry) for entry in entries))
+    (line,) = (await client.hgetall(WHOLE)).values()
+    assert read_entry(line) == Entry(Subject.CLIENT, "rogue", before=NOW + 19 * 10**9, expires=NOW + 20 * 10**9)
     await client.aclose()
 
 
