@@ -147,11 +147,12 @@ class RevocationFeed:
         self._changed = changed
         self._observe = observe
         self._task: asyncio.Task[None] | None = None
+        self._current = False
         self._closing = False
 
     async def start(self) -> None:
         """Catch up once, as far as the feed answers, and go on in the background."""
-        await self._guard(self._catch_up)
+        self._current = await self._guard(self._catch_up)
         self._task = asyncio.create_task(self._run(), name="revocation feed")
 
     async def close(self) -> None:
@@ -167,10 +168,13 @@ class RevocationFeed:
         await self._client.aclose()
 
     async def _run(self) -> None:
+        # Whoever follows before it has caught up never reads what the stream no longer holds, and would seem covered.
         while not self._closing:
-            if not await self._guard(self._follow):
+            if self._current:
+                self._current = await self._guard(self._follow)
+            else:
                 await asyncio.sleep(RETRY_S)
-                await self._guard(self._catch_up)
+                self._current = await self._guard(self._catch_up)
 
     async def _guard(self, work: Callable[[], Awaitable[None]]) -> bool:
         try:

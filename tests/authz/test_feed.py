@@ -159,6 +159,31 @@ async def test_newcomer_reads_what_the_stream_no_longer_holds(server):
     await client.aclose()
 
 
+async def test_sidecar_follows_only_after_it_has_caught_up(server, monkeypatch):
+    """A Redis that fails at the start, or is still loading, keeps nobody from the part of the list that is old."""
+    client = await connect(server)
+    await publish_entry(client, Entry(Subject.CLIENT, "ancient"))
+    await client.delete("wardgate:{revocations}:stream")
+    monkeypatch.setattr("authz.feed.RETRY_S", 0)
+    sidecar = Sidecar(server, "s")
+    catch_up, faults = sidecar.feed._catch_up, iter([TimeoutError(), TimeoutError()])
+
+    async def fail_twice():
+        for fault in faults:
+            raise fault
+        await catch_up()
+
+    monkeypatch.setattr(sidecar.feed, "_catch_up", fail_twice)
+    await sidecar.feed.start()
+    try:
+        await publish_entry(client, Entry(Subject.CLIENT, "recent"))
+        await sidecar.until(lambda: sidecar.refuses("recent"))
+        assert sidecar.refuses("ancient")
+    finally:
+        await sidecar.feed.close()
+        await client.aclose()
+
+
 async def test_known_revoked_stays_refused_while_redis_is_away(tmp_path):
     """J-24: no outage of the feed makes a revoked credential valid again."""
     denylist = Denylist("5-0")
