@@ -10,6 +10,7 @@ cryptography, and nothing else of wardgate is touched when it is used.
 import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,9 +138,16 @@ class ContextVerifier:
 
 
 def _read_keys(document: Mapping[str, Any]) -> dict[str, jwt.PyJWK]:
-    """Read the Ed25519 keys of a set by their kid; other keys are somebody else's (RFC 7517 section 5)."""
-    wanted = [entry for entry in document["keys"] if entry.get("crv") == "Ed25519" and entry.get("kid")]
-    return {entry["kid"]: jwt.PyJWK(entry, algorithm="EdDSA") for entry in wanted}
+    """Read the Ed25519 keys of a set by their kid; what is none is somebody else's (RFC 7517 section 5).
+
+    One key that cannot be read leaves the others usable.
+    """
+    keys = {}
+    for entry in document["keys"]:
+        if isinstance(entry, Mapping) and entry.get("crv") == "Ed25519" and isinstance(entry.get("kid"), str):
+            with suppress(jwt.PyJWTError, ValueError, TypeError):
+                keys[entry["kid"]] = jwt.PyJWK(dict(entry), algorithm="EdDSA")
+    return keys
 
 
 def _check_request(members: Mapping[str, Any], method: str, path: str) -> None:

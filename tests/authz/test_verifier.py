@@ -159,3 +159,15 @@ def test_key_source_that_fails_refuses_and_keeps_what_is_known():
 
     with pytest.raises(ContextRefused, match="cannot be read"):
         verifier(source=broken).verify(context())
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [None, "key", {}, {"crv": "Ed25519", "kid": ["a"]}, {"kty": "OKP", "crv": "Ed25519", "x": "AA", "kid": "bad"}],
+)
+def test_one_key_that_cannot_be_read_leaves_the_others_usable(odd):
+    """RFC 7517 section 5: a set may hold what this reader does not understand."""
+    text = context()
+    mixed = {"keys": [odd, *ring().jwks()["keys"]]}
+
+    assert verifier(source=lambda: mixed).verify(text).client_id == "client-1"
