@@ -1,8 +1,9 @@
 """The HTTP filters of a plane, in their order, and what a route says to each of them.
 
 header_mutation is the last to see answers; cors answers preflights, which carry no credential; rbac refuses what is too
-large to be looked at; ext_authz asks the sidecar; buffer bounds bodies, only of callers who may call; lua refuses what
-the transcoder would drop; lua, ext_proc and the transcoder run where a route asks for them.
+large to be looked at; ext_authz asks the sidecar; buffer reads bodies, only of callers who may call, and a second rbac
+bounds what was read; lua refuses what the transcoder would drop; lua, ext_proc and the transcoder run where a route
+asks for them.
 """
 
 import re
@@ -42,7 +43,10 @@ TRANSCODER = "envoy.filters.http.grpc_json_transcoder"
 ADMISSION = "envoy.filters.http.rbac"
 FIELDS = "envoy.filters.http.lua"
 BUFFER = "envoy.filters.http.buffer"
+MEASURE = "wardgate.body"
 LABEL = "wardgate.route"
+ROOM = 1 << 20
+"""The bound at which Envoy stops reading a request that waits for a decision; one piece may come on top."""
 
 # All that the sidecar reads of the header fields: where a credential can be, of any kind, and what names a request.
 # The rest would be copied into every question and answer nothing. Repeated fields arrive as often as they came.
@@ -63,7 +67,9 @@ def http_filters(plane: str, document: Document) -> list[hcm.HttpFilter]:
         hcm.HttpFilter(name=AUTHORITY, typed_config=pack(_authority(document.planes[plane], document))),
         # Next to ext_authz: what is refused between the two would hold its place until that expires.
         hcm.HttpFilter(name=PLACES, typed_config=pack(_places(document)), disabled=True),
-        hcm.HttpFilter(name=BUFFER, typed_config=pack(buffer.Buffer(max_request_bytes=limit))),
+        hcm.HttpFilter(name=BUFFER, typed_config=pack(_room(limit))),
+        # What came without a length has one now, whether it came before the decision or after it.
+        hcm.HttpFilter(name=MEASURE, typed_config=pack(rbac_filter.Rbac(rules=_deny_all(_beyond(limit))))),
         hcm.HttpFilter(name=FIELDS, typed_config=pack(_fields()), disabled=True),
         hcm.HttpFilter(name=PROCESSOR, typed_config=pack(_processor(document)), disabled=True),
         hcm.HttpFilter(
@@ -97,10 +103,21 @@ def route_filters(route: Route, document: Document) -> dict[str, Packed]:
 
 def _body_limit(body: int | None, url: int) -> dict[str, Packed]:
     """Give a route a body limit of its own; None lets bodies of any size stream through."""
-    bound = buffer.Buffer(max_request_bytes=body)
-    own = buffer.BufferPerRoute(disabled=True) if body is None else buffer.BufferPerRoute(buffer=bound)
-    rules = rbac_filter.Rbac(rules=_admission(url, body))
-    return {BUFFER: pack(own), ADMISSION: pack(rbac_filter.RbacPerRoute(rbac=rules))}
+    admission = pack(rbac_filter.RbacPerRoute(rbac=rbac_filter.Rbac(rules=_admission(url, body))))
+    if body is None:
+        free = pack(rbac_filter.RbacPerRoute())
+        return {BUFFER: pack(buffer.BufferPerRoute(disabled=True)), MEASURE: free, ADMISSION: admission}
+    measure = pack(rbac_filter.RbacPerRoute(rbac=rbac_filter.Rbac(rules=_deny_all(_beyond(body)))))
+    return {BUFFER: pack(buffer.BufferPerRoute(buffer=_room(body))), MEASURE: measure, ADMISSION: admission}
+
+
+def _room(body: int) -> buffer.Buffer:
+    """Give a body its room, and never less than four times what is read before the decision.
+
+    At a bound Envoy stops reading, and goes on when half of it is free. A bound that is set afterwards must make that
+    so: what exceeds it by then is not refused, but passed on, or never read to its end.
+    """
+    return buffer.Buffer(max_request_bytes=max(body, 4 * ROOM))
 
 
 def label(route: str) -> Packed:
@@ -259,10 +276,17 @@ def _admission(url: int, body: int | None) -> rbac.Rbac:
         "host-malformed": _deny(rbac.Permission(header=no_host), None),
         "url-too-long": _deny(rbac.Permission(any=True), _longer_than(url)),
     }
-    if body is not None:
-        beyond = envoy_type.Int64Range(start=body + 1, end=(1 << 63) - 1)
-        announced = route_config.HeaderMatcher(name="content-length", range_match=beyond)
-        policies["body-too-large"] = _deny(rbac.Permission(header=announced), None)
+    return _deny_all(policies if body is None else policies | _beyond(body))
+
+
+def _beyond(body: int) -> dict[str, rbac.Policy]:
+    """Match bodies that are too large by their length, which the buffer filter sets where the client did not."""
+    beyond = envoy_type.Int64Range(start=body + 1, end=(1 << 63) - 1)
+    announced = route_config.HeaderMatcher(name="content-length", range_match=beyond)
+    return {"body-too-large": _deny(rbac.Permission(header=announced), None)}
+
+
+def _deny_all(policies: dict[str, rbac.Policy]) -> rbac.Rbac:
     return rbac.Rbac(action=rbac.RbacAction.DENY, policies=policies)
 
 

@@ -14,7 +14,7 @@ from envoy_data_plane.envoy.type.matcher import v3 as matcher
 
 from model.instant import SECOND
 from policy.cluster import pair, tls_1_3
-from policy.filters import http_filters
+from policy.filters import ROOM, http_filters
 from policy.gateway import IDENTITY_PREFIXES, Document
 from policy.local import local_replies
 from policy.plane import Plane
@@ -72,7 +72,7 @@ def plane_listener(name: str, plane: Plane, document: Document, directory: str) 
         filter_chains=[chain],
         listener_filters=filters,
         listener_filters_timeout=span(5 * SECOND),
-        per_connection_buffer_limit_bytes=1 << 20,
+        per_connection_buffer_limit_bytes=ROOM,
         stat_prefix=name,
     )
 

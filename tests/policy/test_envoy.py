@@ -130,6 +130,7 @@ def test_preflights_are_answered_before_and_bodies_read_after_the_decision(files
             "ext_authz",
             "places",
             "buffer",
+            "body",
             "lua",
             "ext_proc",
             "grpc_json_transcoder",
@@ -226,8 +227,9 @@ def test_body_limits_hold_for_announced_and_for_read_bodies(files):
         assert filters["envoy.filters.http.buffer"]["typed_config"]["max_request_bytes"] == 10 << 20
         deny = filters["envoy.filters.http.rbac"]["typed_config"]["rules"]
         assert deny["action"] == "DENY"
-        announced = deny["policies"]["body-too-large"]["permissions"][0]["header"]
-        assert announced["range_match"]["start"] == str((10 << 20) + 1)
+        for rules in (deny, filters["wardgate.body"]["typed_config"]["rules"]):
+            announced = rules["policies"]["body-too-large"]["permissions"][0]["header"]
+            assert announced["range_match"]["start"] == str((10 << 20) + 1)
 
 
 def test_transcoder_is_bound_to_the_route_and_refuses_what_it_does_not_know(files):
