@@ -19,8 +19,12 @@ from policy.listener import plane_listener
 from policy.routing import route_configuration
 from policy.typed import pack, socket, struct, watched
 
-# Ends ext_proc streams in an orderly way instead of resetting each one, which HTTP/2 servers count as an attack.
-_RUNTIME = {"envoy.reloadable_features.ext_proc_graceful_grpc_close": True}
+_RUNTIME = {
+    # Ends ext_proc streams in an orderly way instead of resetting each one, which HTTP/2 servers count as an attack.
+    "envoy.reloadable_features.ext_proc_graceful_grpc_close": True,
+    # Lists of hosts and origins become patterns, which Envoy refuses beyond 100 steps: five names. None is a caller's.
+    "re2.max_program_size.error_level": 1 << 20,
+}
 
 
 def compile_envoy(document: Document, directory: Path | None = None) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ from policy.envoy import compile_envoy
 from policy.output import write_files
 from policy.snapshot import compile_snapshot
 from policy.validate import validate_envoy
-from tests.policy.build import EXAMPLE, prepare
+from tests.policy.build import EXAMPLE, MINIMAL, load_text, prepare
 
 pytestmark = pytest.mark.e2e
 
@@ -68,3 +68,14 @@ def test_envoy_takes_everything_that_the_language_can_say(machine, binary, tmp_p
     assert document.warnings == ()
     assert validate_envoy(tmp_path, binary) is None
     assert load_snapshot(dump_snapshot(compile_snapshot(document))) == compile_snapshot(document)
+
+
+def test_envoy_takes_long_lists_of_hosts_and_origins(binary, tmp_path):
+    hosts = [f"shop-{number}.partner.example" for number in range(500)]
+    origins = [f"https://{host}" for host in hosts]
+    text = MINIMAL.replace("methods: [GET]", f"methods: [GET], hosts: {hosts}").replace(
+        "credentials: [none]", f"credentials: [none], cors: {{origins: {origins}}}"
+    )
+    write_files(tmp_path, compile_envoy(load_text(tmp_path, text), tmp_path))
+
+    assert validate_envoy(tmp_path, binary) is None
