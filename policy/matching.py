@@ -53,6 +53,9 @@ def _check_match(where: Where, route: Route, document: Document) -> Findings:
     path = route.match.path
     if path is not None and not is_template(path):
         yield Finding((*where, "match", "path"), repr(path), "segments that are literal or one {name}, each name once")
+    if path is not None and "{" in path and route.rewrite is not None:
+        found = f"{route.rewrite!r} in place of a path with {{name}}"
+        yield Finding((*where, "rewrite"), found, "a prefix that it replaces, or a path without {name}")
     for name in route.match.headers:
         if name in document.hidden() or name.startswith(IDENTITY_PREFIXES):
             expected = "a header that clients may send: this one is removed before routes are matched"

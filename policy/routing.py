@@ -111,7 +111,7 @@ def _action(route: Route, document: Document) -> config.RouteAction:
     if route.websocket:
         action.upgrade_configs = [config.RouteActionUpgradeConfig(upgrade_type=WEBSOCKET, enabled=True)]
     if route.rewrite is not None:
-        action.prefix_rewrite = route.rewrite
+        _set_rewrite(action, route.match, route.rewrite)
     if route.split:
         clusters = [
             config.WeightedClusterClusterWeight(name=name, weight=weight) for name, weight in route.split.items()
@@ -120,6 +120,19 @@ def _action(route: Route, document: Document) -> config.RouteAction:
     else:
         action.cluster = route.targets[0]
     return action
+
+
+def _set_rewrite(action: config.RouteAction, match: Match, rewrite: str) -> None:
+    """Replace the matched path or prefix by whole segments, as it was matched: exactly one slash stands at the seam."""
+    prefix = (match.prefix or "").rstrip("/")
+    if match.prefix is None:
+        action.prefix_rewrite = rewrite
+    elif prefix and not rewrite.rstrip("/"):
+        # What is left of /api may begin with a slash or be nothing at all: only a pattern can tell.
+        pattern = matcher.RegexMatcher(regex=f"^{re.escape(prefix)}/?")
+        action.regex_rewrite = matcher.RegexMatchAndSubstitute(pattern=pattern, substitution="/")
+    else:
+        action.prefix_rewrite = rewrite.rstrip("/") + ("" if prefix else "/")
 
 
 def _whole(timeout: int) -> int:

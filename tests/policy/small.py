@@ -33,7 +33,7 @@ class Backend(BaseHTTPRequestHandler):
 
     def answer(self):
         length = len(self.rfile.read(int(self.headers.get("content-length", "0"))))
-        body = json.dumps({"method": self.command, "target": self.path, "length": length}).encode()
+        body = json.dumps({"method": self.command, "target": self.requestline.split()[1], "length": length}).encode()
         self.send_response(200)
         self.send_header("content-length", str(len(body)))
         self.end_headers()

@@ -15,6 +15,10 @@ limits: {body: 2MiB}
 routes:
   - {id: tight, plane: public, match: {path: /tight, methods: [POST]}, upstream: web, body: 10kB}
   - {id: wide, plane: public, match: {path: /wide, methods: [POST]}, upstream: web}
+  - {id: root, plane: public, match: {prefix: /strip, methods: [GET]}, upstream: web, rewrite: /}
+  - {id: folder, plane: public, match: {prefix: /a.b/, methods: [GET]}, upstream: web, rewrite: /new/}
+  - {id: page, plane: public, match: {path: /page, methods: [GET]}, upstream: web, rewrite: /new/page}
+  - {id: all, plane: public, match: {prefix: /, methods: [GET]}, upstream: web, rewrite: /v2}
   - {id: stream, plane: public, match: {path: /stream, methods: [POST]}, upstream: web, stream: true}
 """
 
@@ -58,3 +62,22 @@ def test_body_without_a_length_arrives_whole_within_its_limit(small, path, size)
     status, _, body = small.ask("POST", path, {"transfer-encoding": "chunked"}, pieces(size))
 
     assert (status, json.loads(body)["length"]) == (200, size if path != "/stream" else 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [
+        ("/strip", "/"),
+        ("/strip/", "/"),
+        ("/strip/x?y=/strip/", "/x?y=/strip/"),
+        ("/stripped/x", "/v2/stripped/x"),
+        ("/a.b", "/new"),
+        ("/a.b/x", "/new/x"),
+        ("/a.b/", "/new/"),
+        ("/page?x=1", "/new/page?x=1"),
+        ("/orders", "/v2/orders"),
+        ("/", "/v2/"),
+    ],
+)
+def test_rewrite_replaces_whole_segments(small, path, target):
+    assert small.target(path) == target
