@@ -1,13 +1,16 @@
 """Routes held against each other, their planes and their upstreams."""
 
+import re
+
 from model.snapshot import Kind
 from policy.finding import Finding, Findings, one_of
 from policy.gateway import IDENTITY_PREFIXES, Document
-from policy.overlap import find_shadow, is_template
+from policy.overlap import MOST_NAMES, find_shadow, is_template
 from policy.plane import Plane
 from policy.route import Route
 from policy.tree import Where
 
+_UNREACHABLE = re.compile(r"//|/\.{1,2}(?:/|$)")
 _HARMLESS = frozenset({"connect-failure", "refused-stream"})
 
 
@@ -51,8 +54,15 @@ def _check_references(where: Where, route: Route, known: dict[str, frozenset[str
 
 def _check_match(where: Where, route: Route, document: Document) -> Findings:
     path = route.match.path
-    if path is not None and not is_template(path):
-        yield Finding((*where, "match", "path"), repr(path), "segments that are literal or one {name}, each name once")
+    if path is not None and _has_braces(path) and not is_template(path):
+        expected = f"segments that are literal or one {{name}}, each name once, and at most {MOST_NAMES} of them"
+        yield Finding((*where, "match", "path"), repr(path), expected)
+    for key, place in (("path", path), ("prefix", route.match.prefix)):
+        if place is not None and _UNREACHABLE.search(place):
+            found = f"{place!r}, which no path is after Envoy has made it plain"
+            yield Finding((*where, "match", key), found, "a path without empty segments, . and ..")
+    if _has_braces(route.match.prefix or ""):
+        yield Finding((*where, "match", "prefix"), repr(route.match.prefix), "literal segments; {name} is for path")
     if path is not None and "{" in path and route.rewrite is not None:
         found = f"{route.rewrite!r} in place of a path with {{name}}"
         yield Finding((*where, "rewrite"), found, "a prefix that it replaces, or a path without {name}")
@@ -60,6 +70,10 @@ def _check_match(where: Where, route: Route, document: Document) -> Findings:
         if name in document.hidden() or name.startswith(IDENTITY_PREFIXES):
             expected = "a header that clients may send: this one is removed before routes are matched"
             yield Finding((*where, "match", "headers", name), f"the identity header {name}", expected)
+
+
+def _has_braces(path: str) -> bool:
+    return "{" in path or "}" in path
 
 
 def _check_upstream(where: Where, route: Route, document: Document) -> Findings:

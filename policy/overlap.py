@@ -1,11 +1,15 @@
 """Which route can take a request away from which: routes are tried in order, the first that matches wins."""
 
+import itertools
 import re
 from collections.abc import Sequence
 
 from policy.route import Match, Route
 
-_SEGMENT = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}|[^{}]*", re.ASCII)
+_NAME = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}", re.ASCII)
+_LITERAL = re.compile(r"[^{}*\[\]]+")
+MOST_NAMES = 5
+"""Envoy matches no template of more."""
 
 
 def find_shadow(routes: Sequence[Route], index: int) -> tuple[Route, str] | None:
@@ -50,7 +54,16 @@ def _covers_segment(wide: str, narrow: str) -> bool:
 
 
 def is_template(path: str) -> bool:
-    """Whether every segment is literal or one `{name}`, perhaps with a literal verb behind (`{name}:watch`)."""
+    """Whether the segments of a path with braces are literal or one `{name}`, as Envoy's templates want them."""
     segments = _segments(path)
-    names = [segment for segment in segments if segment.startswith("{")]
-    return all(_SEGMENT.fullmatch(segment) for segment in segments) and len(set(names)) == len(names)
+    if segments[-1] == "":
+        segments.pop()
+    names = [segment for segment in segments if _NAME.fullmatch(segment)]
+    literals = [segment for segment in segments if not _NAME.fullmatch(segment)]
+    return len(set(names)) == len(names) <= MOST_NAMES and all(map(_LITERAL.fullmatch, literals))
+
+
+def number_names(path: str) -> str:
+    """Write a template with names that Envoy takes (16 letters at most): they tell places apart and nothing else."""
+    numbers = itertools.count()
+    return _NAME.sub(lambda _name: f"{{p{next(numbers)}}}", path)

@@ -14,8 +14,9 @@ from policy.shape import AnswerField, Count, ErrorStyle, Flag, LimitEntry, Shape
 SAFE = frozenset({"GET", "HEAD"})
 
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-_PATH = re.compile(r"/[^\x00-\x20\x7f?#\\%]{0,1023}")
-_PATH_WORDS = "a path that begins with / and has no query, no spaces and no % escapes"
+# What stands as itself in a path (RFC 3986 section 3.3), and brackets: Envoy escapes all else before it matches.
+_PATH = re.compile(r"/[A-Za-z0-9._~!$&'()*+,;=:@/{}\[\]-]{0,1023}", re.ASCII)
+_PATH_WORDS = "a path that begins with / and has no query and nothing that is escaped in a path, such as spaces, % or ü"
 Pathname = Annotated[str, *scalar(matching(_PATH, _PATH_WORDS), _PATH_WORDS, pattern=f"^{_PATH.pattern}$")]
 
 

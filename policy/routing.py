@@ -11,6 +11,7 @@ from envoy_data_plane.envoy.type.matcher import v3 as matcher
 from model.instant import MILLISECOND
 from policy.filters import AUTHORITY, CORS, cors_policy, known_origins, label, route_filters
 from policy.gateway import Document
+from policy.overlap import number_names
 from policy.plane import Cors, Plane
 from policy.route import Match, Mirror, Retry, Route
 from policy.typed import exact, extension, header, pack, regex, span
@@ -75,7 +76,7 @@ def _match(match: Match, methods: tuple[str, ...]) -> config.RouteMatch:
     if match.prefix is not None:
         _set_prefix(built, match.prefix)
     elif "{" in (match.path or ""):
-        policy = template.UriTemplateMatchConfig(path_template=match.path or "")
+        policy = template.UriTemplateMatchConfig(path_template=number_names(match.path or ""))
         built.path_match_policy = extension("envoy.path.match.uri_template.uri_template_matcher", policy)
     else:
         built.path = match.path or ""

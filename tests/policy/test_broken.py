@@ -37,7 +37,7 @@ EXPECTED = {
         39,
         "routes[1].match.path",
         "'/orders/{id'",
-        "segments that are literal or one {name}, each name once",
+        "segments that are literal or one {name}, each name once, and",
     ),
     "burst-below-one": (
         23,
@@ -140,7 +140,7 @@ EXPECTED = {
         34,
         "routes[0].match.path",
         "'/orders?all'",
-        "a path that begins with / and has no query, no spaces and no",
+        "a path that begins with / and has no query and nothing that ",
     ),
     "per-try-above-total": (
         42,

@@ -79,3 +79,11 @@ def test_envoy_takes_long_lists_of_hosts_and_origins(binary, tmp_path):
     write_files(tmp_path, compile_envoy(load_text(tmp_path, text), tmp_path))
 
     assert validate_envoy(tmp_path, binary) is None
+
+
+@pytest.mark.parametrize("path", ["/a/{international_payment_id}/x/{_b}", "/a/{a}/{b}/{c}/{d}/{e}/", "/a[b]*(c)/d"])
+def test_envoy_takes_paths_that_the_language_takes(binary, tmp_path, path):
+    text = MINIMAL.replace("path: /,", f'path: "{path}",')
+    write_files(tmp_path, compile_envoy(load_text(tmp_path, text), tmp_path))
+
+    assert validate_envoy(tmp_path, binary) is None
