@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from policy.bounds import check_bounds
 from policy.finding import Finding
 from policy.gateway import Document
 from policy.matching import check_routes
@@ -22,4 +23,5 @@ def check_document(document: Document, known: dict[str, frozenset[str]]) -> Iter
     yield from check_tiers(document, known)
     yield from check_routes(document, known)
     yield from check_timing(document)
+    yield from check_bounds(document)
     yield from check_rest(document)

@@ -29,6 +29,8 @@ _TIMES = {
     "d": DAY,
     "day": DAY,
 }
+LONGEST = 36_500 * DAY
+"""A hundred years: more than a gateway runs, and less than what Envoy's durations hold."""
 _SIZES = {"B": 1, "kB": 1000, "KiB": 1 << 10, "MB": 1000**2, "MiB": 1 << 20, "GiB": 1 << 30}
 _UNIT = "|".join(sorted(_TIMES, key=len, reverse=True))
 _DURATION = re.compile(rf"(\d{{1,12}}(?:\.\d{{1,6}})?)\s*({_UNIT})", re.ASCII)
@@ -83,7 +85,10 @@ def parse_duration(value: object) -> int:
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise ValueError(DURATION_WORDS)
-    return int(Fraction(match[1]) * _TIMES[match[2]])
+    duration = int(Fraction(match[1]) * _TIMES[match[2]])
+    if duration > LONGEST:
+        raise ValueError(f"a duration of at most {LONGEST // DAY}d")
+    return duration
 
 
 def parse_size(value: object) -> int:
@@ -158,7 +163,9 @@ def parse_address(value: object) -> Address:
         return Address(host, int(port), numeric=False)
     if (address.version == 6) != host.startswith("["):
         raise ValueError(ADDRESS_WORDS)
-    return Address(bare, int(port))
+    if "%" in bare:
+        raise ValueError(f"{ADDRESS_WORDS}, without a zone")
+    return Address(str(address), int(port))
 
 
 def parse_network(value: object) -> str:

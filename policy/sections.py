@@ -22,7 +22,13 @@ _SCHEMES = ("redis", "rediss", "unix")
 
 def check_planes(document: Document) -> Findings:
     """Find planes that cannot listen, cannot recognise what they accept, or whose limits can be dodged."""
-    sockets: dict[str, str] = {str(document.admin): "admin"}
+    admin, sidecar = document.admin, document.sidecar.address
+    sockets = {str(admin): "admin"}
+    if not admin.path and not admin.numeric:
+        yield Finding(("admin",), str(admin), "an IP address and a port, or a Unix socket")
+    if sidecar.port and str(sidecar) in sockets:
+        yield Finding(("sidecar", "address"), f"{sidecar}, which is taken by admin", "an address of its own")
+    sockets.setdefault(str(sidecar), "sidecar")
     for name, plane in document.planes.items():
         where: Where = ("planes", name)
         listen = str(plane.listen)

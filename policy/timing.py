@@ -9,13 +9,9 @@ from policy.tree import Where
 
 def check_timing(document: Document) -> Findings:
     """Find budgets that cannot be kept: the smaller waits must fit into the larger ones."""
-    if document.sidecar.timeout == 0:
-        yield Finding(("sidecar", "timeout"), "0ms", "a timeout longer than 0")
     for name, upstream in document.upstreams.items():
         where = ("upstreams", name, "connect_timeout")
-        if upstream.connect_timeout == 0:
-            yield Finding(where, "0ms", "a timeout longer than 0")
-        elif 0 < upstream.timeout < upstream.connect_timeout:
+        if 0 < upstream.timeout < upstream.connect_timeout:
             found = f"{_show(upstream.connect_timeout)} for a connection"
             yield Finding(where, found, f"at most the {_show(upstream.timeout)} of a whole request")
     for index, route in enumerate(document.routes):

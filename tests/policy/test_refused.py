@@ -54,3 +54,68 @@ def test_path_that_envoy_refuses_or_never_meets_is_refused(tmp_path, match):
 
     assert (fault.line, fault.where) == (10, f"routes[0].match.{key}")
     assert fault.found.startswith(repr(path))
+
+
+WEB = 'endpoints: ["127.0.0.1:9000"]'
+
+
+@pytest.mark.parametrize(
+    ("section", "where"),
+    [
+        ("limits: {body: 0B}", "limits.body"),
+        ("limits: {body: 4GiB}", "limits.body"),
+        ("limits: {body: 999999999999GiB}", "limits.body"),
+        ("limits: {header_size: 0B}", "limits.header_size"),
+        ("limits: {header_size: 9MiB}", "limits.header_size"),
+        ("limits: {url: 0B}", "limits.url"),
+        ("limits: {idle_timeout: 999999999999d}", "limits.idle_timeout"),
+        ("admin: localhost:9901", "admin"),
+    ],
+)
+def test_value_beyond_what_envoy_takes_is_refused(tmp_path, section, where):
+    fault = refusal(tmp_path, ("routes:\n", f"{section}\nroutes:\n"))
+
+    assert (fault.line, fault.where) == (9, where)
+
+
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ("connect_timeout: 0.000001ms", "connect_timeout"),
+        ("health: {path: /, interval: 0s}", "health.interval"),
+        ("health: {path: /, timeout: 0s}", "health.timeout"),
+        ("outliers: {interval: 0s}", "outliers.interval"),
+        ("outliers: {eject: 0.9ms}", "outliers.eject"),
+        ("response: 0B", "response"),
+    ],
+)
+def test_wait_of_nothing_and_answer_of_nothing_are_refused(tmp_path, more, key):
+    fault = refusal(tmp_path, (WEB, f"{WEB}, {more}"))
+
+    assert (fault.line, fault.where) == (8, f"upstreams.web.{key}")
+
+
+def test_body_of_a_route_is_bounded_too(tmp_path):
+    assert refusal(tmp_path, (ROUTE, f"{ROUTE}, body: 0B")).where == "routes[0].body"
+
+
+def test_socket_with_a_path_longer_than_the_kernel_takes_is_refused(tmp_path):
+    path = f"/{'x' * 107}"
+
+    assert refusal(tmp_path, ("unix:/tmp/small.sock", f"unix:{path}")).where == "sidecar.address"
+    assert refusal(tmp_path, ("127.0.0.1:9000", f"unix:{path}")).where == "upstreams.web.endpoints[0]"
+
+
+@pytest.mark.parametrize("address", ["[::1]:8081", "[0:0:0:0:0:0:0:1]:8081", "[::0:1]:8081"])
+@pytest.mark.parametrize("other", ["admin", "sidecar"])
+def test_listener_on_the_address_of_another_is_refused_however_that_is_written(tmp_path, address, other):
+    taken = ("gateway: small", 'gateway: small\nadmin: "[::1]:8081"')
+    if other == "sidecar":
+        taken = ("unix:/tmp/small.sock", "[::1]:8081")
+    fault = refusal(tmp_path, ("127.0.0.1:8080", address), taken)
+
+    assert (fault.where, fault.found) == ("planes.public.listen", f"[::1]:8081, which is taken by {other}")
+
+
+def test_address_with_a_zone_is_refused(tmp_path):
+    assert refusal(tmp_path, ("127.0.0.1:8080", "[fe80::1%eth0]:8080")).where == "planes.public.listen"
