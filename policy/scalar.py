@@ -45,7 +45,8 @@ _RATE = re.compile(
 _PLACES = re.compile(rf"(?P<count>\d{{1,9}})\s+concurrent(?:\s+for\s+(?P<span>\d{{1,6}}\s*(?:{_UNIT})))?", re.ASCII)
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}", re.ASCII)
 _FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}", re.ASCII)
-_HOSTNAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62}\.?)*", re.ASCII)
+# One way alone to read each text: with an optional dot inside a repetition, a misprint took minutes to be refused.
+_HOSTNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}(?:\.[A-Za-z0-9_-]{1,63})*\.?", re.ASCII)
 
 RATE_WORDS = "a rate such as 600/min, 600/min burst 2x for 10s, 100/s burst 1000, 60/min sliding or 5 concurrent"
 DURATION_WORDS = "a duration with a unit, such as 2500ms, 10s, 5min or 24h"

@@ -132,3 +132,9 @@ def test_scalar_is_read_or_refused_in_words(parse, value):
     except ValueError as error:
         words = str(error)
     assert words
+
+
+@pytest.mark.timeout(10)
+def test_long_host_name_with_a_misprint_is_refused_at_once():
+    with pytest.raises(ValueError, match="an address such as"):
+        parse_address("account-ledger.internal.production.example/v1:8080")
