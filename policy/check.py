@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from policy.bounds import check_bounds
+from policy.crossing import check_crossing
 from policy.finding import Finding
 from policy.gateway import Document
 from policy.matching import check_routes
@@ -23,5 +24,6 @@ def check_document(document: Document, known: dict[str, frozenset[str]]) -> Iter
     yield from check_tiers(document, known)
     yield from check_routes(document, known)
     yield from check_timing(document)
+    yield from check_crossing(document)
     yield from check_bounds(document)
     yield from check_rest(document)

@@ -139,7 +139,7 @@ def cors_policy(policy: Cors) -> cors.CorsPolicy:
 
 
 def known_origins(policy: Cors) -> matcher.StringMatcher:
-    """Match the origins of a policy; `*` alone stands for all of them."""
+    """Match the origins of a policy; `*` alone is any."""
     if "*" in policy.origins:
         return regex(".+")
     return regex("|".join(re.escape(origin).replace(r"\*", "[A-Za-z0-9.-]+") for origin in policy.origins))

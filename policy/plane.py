@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from model.snapshot import Kind
+from policy.host import Domain, Origin
 from policy.scalar import ADDRESS_WORDS, DISTINCT, Address, Duration, HeaderName, Name, parse_address, scalar
 from policy.shape import File, Flag, LimitEntry, Shape, Text, Whole
 
@@ -46,9 +47,9 @@ class ClientCertificate(Shape):
 
 
 class Cors(Shape):
-    """Cross-origin rules, answered by Envoy. An origin may hold one `*` for a part of its host name."""
+    """Cross-origin rules, answered by Envoy. `*` stands for a part of a host name, alone for any origin."""
 
-    origins: Annotated[tuple[Text, ...], Field(min_length=1)]
+    origins: Annotated[tuple[Origin, ...], Field(min_length=1)]
     methods: tuple[Text, ...] = ("GET", "HEAD")
     headers: tuple[HeaderName, ...] = ("authorization", "content-type", "x-request-id")
     expose: tuple[HeaderName, ...] = ("ratelimit", "ratelimit-policy", "retry-after", "x-request-id")
@@ -67,7 +68,7 @@ class Plane(Shape):
     """A listener and what it believes."""
 
     listen: Socket
-    hosts: Annotated[tuple[Text, ...], Field(min_length=1)] = ("*",)
+    hosts: Annotated[tuple[Domain, ...], Field(min_length=1)] = ("*",)
     origin: Text | None = None
     realm: Text = "wardgate"
     tls: Tls | None = None

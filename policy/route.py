@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from model.snapshot import Access, Kind
+from policy.host import Host
 from policy.plane import Answers, Cors
 from policy.scalar import DISTINCT, Duration, HeaderName, Name, Network, Size, matching, scalar
 from policy.shape import AnswerField, Count, ErrorStyle, Flag, LimitEntry, Shape, Text, Whole
@@ -27,7 +28,7 @@ class Match(Shape):
     prefix: Pathname | None = None
     methods: tuple[Method, ...] = ()
     headers: Annotated[dict[HeaderName, Text], DISTINCT] = Field(default_factory=dict)
-    hosts: tuple[Text, ...] = ()
+    hosts: tuple[Host, ...] = ()
 
     @model_validator(mode="after")
     def _one_path(self) -> Self:

@@ -44,9 +44,9 @@ def check_planes(document: Document) -> Findings:
             yield Finding(
                 (*where, "flood"), "a flood limit by something that is not known yet", "a rate per: [address]"
             )
-        if plane.cors is not None and plane.cors.credentials and "*" in plane.cors.origins:
-            found = "credentials for any origin"
-            yield Finding((*where, "cors", "origins"), found, "named origins where credentials are true")
+        for index, host in enumerate(plane.hosts):
+            if host in plane.hosts[:index]:
+                yield Finding((*where, "hosts", index), f"the host {host!r} again", "each host once")
 
 
 def _check_credentials(where: Where, plane: Plane, document: Document) -> Findings:

@@ -119,3 +119,51 @@ def test_listener_on_the_address_of_another_is_refused_however_that_is_written(t
 
 def test_address_with_a_zone_is_refused(tmp_path):
     assert refusal(tmp_path, ("127.0.0.1:8080", "[fe80::1%eth0]:8080")).where == "planes.public.listen"
+
+
+@pytest.mark.parametrize(
+    "host", ["api.example:8443", "a.*.example", "*api.example", "a b", "https://a.example", "bücher.example", "a..b"]
+)
+def test_host_that_no_request_can_have_is_refused(tmp_path, host):
+    fault = refusal(tmp_path, ("credentials: [none]", f"credentials: [none], hosts: ['{host}']"))
+    assert (fault.line, fault.where) == (4, "planes.public.hosts[0]")
+
+    assert (
+        refusal(tmp_path, ("methods: [GET]", f"methods: [GET], hosts: ['{host}']")).where == "routes[0].match.hosts[0]"
+    )
+
+
+def test_host_with_a_star_is_refused_on_a_route(tmp_path):
+    """Routes compare hosts as a whole; a plane serves families of them."""
+    assert refusal(tmp_path, ("methods: [GET]", "methods: [GET], hosts: ['*.example']")).found == "'*.example'"
+
+
+def test_host_that_stands_twice_is_refused_in_whatever_spelling(tmp_path):
+    fault = refusal(tmp_path, ("credentials: [none]", "credentials: [none], hosts: [api.example, API.example.]"))
+
+    assert (fault.where, fault.found) == ("planes.public.hosts[1]", "the host 'api.example' again")
+
+
+@pytest.mark.parametrize("origin", ["https://a.example/", "a.example", "https://", "https://a example", "https://a:x"])
+def test_origin_that_no_browser_sends_is_refused(tmp_path, origin):
+    fault = refusal(tmp_path, ("credentials: [none]", f"credentials: [none], cors: {{origins: ['{origin}']}}"))
+
+    assert (fault.line, fault.where) == (4, "planes.public.cors.origins[0]")
+
+
+@pytest.mark.parametrize(
+    "origin", ["*", "null", "https://*", "https://*:8443", "https://*example", "https://app.*", "https://a-*-b.example"]
+)
+@pytest.mark.parametrize("place", ["plane", "route"])
+def test_credentials_for_an_origin_that_anybody_can_have_are_refused(tmp_path, origin, place):
+    cors = f"cors: {{origins: ['{origin}'], credentials: true}}"
+    beside = "credentials: [none]" if place == "plane" else ROUTE
+    fault = refusal(tmp_path, (beside, f"{beside}, {cors}"))
+
+    assert fault.where == ("planes.public.cors.origins" if place == "plane" else "routes[0].cors.origins")
+
+
+def test_method_in_small_letters_is_refused_in_cross_origin_rules(tmp_path):
+    cors = "cors: {origins: ['https://*.example'], methods: [get]}"
+
+    assert refusal(tmp_path, (ROUTE, f"{ROUTE}, {cors}")).where == "routes[0].cors.methods"
