@@ -1,6 +1,8 @@
 """Route configurations: one per plane, each route labelled with its wardgate id."""
 
+import itertools
 import re
+from collections.abc import Iterator
 
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.route import v3 as config
@@ -28,17 +30,14 @@ _INTERNAL_HEADERS = [
 
 
 def route_configuration(name: str, plane: Plane, document: Document) -> config.RouteConfiguration:
-    """Write the routes of a plane, in the order of the document, then preflights and a 405 for every path."""
+    """Write the routes of a plane, in the order of the document, each with its preflight, then a 405 for every path."""
     routes = [route for route in document.routes if route.plane == name]
-    places = _same_place(routes)
-    crossing = [(group[0], policy) for group in places if (policy := group[0].cors or plane.cors) is not None]
     host = config.VirtualHost(
         name=name,
         domains=list(plane.hosts),
         routes=[
-            *(_route(route, document) for route in routes),
-            *(_preflight(route, policy, document) for route, policy in crossing),
-            *map(_wrong_method, places),
+            *itertools.chain.from_iterable(_with_preflight(route, plane, document) for route in routes),
+            *map(_wrong_method, _same_place(routes)),
         ],
         include_request_attempt_count=False,
         typed_per_filter_config={CORS: pack(cors_policy(plane.cors))} if plane.cors is not None else {},
@@ -55,6 +54,14 @@ def route_configuration(name: str, plane: Plane, document: Document) -> config.R
     )
 
 
+def _with_preflight(route: Route, plane: Plane, document: Document) -> Iterator[config.Route]:
+    """Write a route, and behind it the preflights of its methods: a later route must not take them away."""
+    yield _route(route, document)
+    policy = route.cors or plane.cors
+    if policy is not None and route.match.methods and "OPTIONS" not in route.match.methods:
+        yield _preflight(route, policy, document)
+
+
 def _route(route: Route, document: Document) -> config.Route:
     return config.Route(
         name=route.id,
@@ -67,8 +74,7 @@ def _route(route: Route, document: Document) -> config.Route:
 def _match(match: Match, methods: tuple[str, ...]) -> config.RouteMatch:
     headers = [config.HeaderMatcher(name=name, string_match=exact(value)) for name, value in match.headers.items()]
     if methods:
-        alternatives = exact(methods[0]) if len(methods) == 1 else regex("|".join(methods))
-        headers.append(config.HeaderMatcher(name=":method", string_match=alternatives))
+        headers.append(config.HeaderMatcher(name=":method", string_match=_any_of(methods)))
     if match.hosts:
         hosts = exact(match.hosts[0], ignore_case=True) if len(match.hosts) == 1 else _any_host(match.hosts)
         headers.append(config.HeaderMatcher(name=":authority", string_match=hosts))
@@ -81,6 +87,10 @@ def _match(match: Match, methods: tuple[str, ...]) -> config.RouteMatch:
     else:
         built.path = match.path or ""
     return built
+
+
+def _any_of(methods: tuple[str, ...]) -> matcher.StringMatcher:
+    return exact(methods[0]) if len(methods) == 1 else regex("|".join(methods))
 
 
 def _set_prefix(built: config.RouteMatch, prefix: str) -> None:
@@ -173,12 +183,13 @@ def _same_place(routes: list[Route]) -> list[list[Route]]:
 def _preflight(route: Route, policy: Cors, document: Document) -> config.Route:
     """Route the preflights of known origins, so that the CORS filter, which needs a route, answers them.
 
-    Any other OPTIONS request is a request like others: authenticated, then 405.
+    Any other OPTIONS request is a request like others: authenticated, then 405. The headers of the match do not count:
+    a preflight has none of those that the request will have.
     """
-    match = _match(route.match, ("OPTIONS",))
+    match = _match(route.match.model_copy(update={"headers": {}}), ("OPTIONS",))
     match.headers += [
         config.HeaderMatcher(name="origin", string_match=known_origins(policy)),
-        config.HeaderMatcher(name="access-control-request-method", present_match=True),
+        config.HeaderMatcher(name="access-control-request-method", string_match=_any_of(route.match.methods)),
     ]
     settings = {AUTHORITY: label(route.id)}
     if route.cors is not None:

@@ -99,7 +99,7 @@ def test_every_route_asks_the_sidecar_under_its_own_id(files):
     for plane in document.planes:
         ids = [route.id for route in document.routes if route.plane == plane]
         found = routes(files, plane)
-        assert list(found)[: len(ids)] == ids
+        assert [name for name in found if "." not in name] == ids
         for name, route in found.items():
             settings = route["typed_per_filter_config"][AUTHORITY]
             assert settings["check_settings"]["context_extensions"] == {"wardgate.route": name.partition(".")[0]}

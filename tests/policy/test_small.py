@@ -18,6 +18,11 @@ routes:
   - {id: root, plane: public, match: {prefix: /strip, methods: [GET]}, upstream: web, rewrite: /}
   - {id: folder, plane: public, match: {prefix: /a.b/, methods: [GET]}, upstream: web, rewrite: /new/}
   - {id: page, plane: public, match: {path: /page, methods: [GET]}, upstream: web, rewrite: /new/page}
+  - {id: read, plane: public, match: {path: /c, methods: [GET]}, upstream: web, cors: {origins: [https://one.example]}}
+  - {id: write, plane: public, match: {path: /c, methods: [POST], headers: {x-version: "2"}}, upstream: web,
+     cors: {origins: [https://two.example], methods: [POST]}}
+  - {id: open, plane: public, match: {path: /open, methods: [GET]}, upstream: web, cors: {origins: ["*"]}}
+  - {id: rest, plane: public, match: {prefix: /c}, upstream: web}
   - {id: all, plane: public, match: {prefix: /, methods: [GET]}, upstream: web, rewrite: /v2}
   - {id: stream, plane: public, match: {path: /stream, methods: [POST]}, upstream: web, stream: true}
 """
@@ -81,3 +86,34 @@ def test_body_without_a_length_arrives_whole_within_its_limit(small, path, size)
 )
 def test_rewrite_replaces_whole_segments(small, path, target):
     assert small.target(path) == target
+
+
+def preflight(origin, method):
+    return {"origin": origin, "access-control-request-method": method}
+
+
+@pytest.mark.parametrize(
+    ("path", "origin", "method"),
+    [
+        ("/c", "https://one.example", "GET"),
+        ("/c", "https://two.example", "POST"),
+        ("/open", "https://anybody.example:8443", "GET"),
+        ("/open", "null", "GET"),
+    ],
+)
+def test_preflight_is_answered_by_the_rules_of_the_route_that_it_is_for(small, path, origin, method):
+    checks = len(small.sidecar.checks)
+    status, headers, _ = small.ask("OPTIONS", path, preflight(origin, method))
+
+    assert (status, headers.get("access-control-allow-origin")) == (200, origin)
+    assert len(small.sidecar.checks) == checks
+    assert small.ask("GET", "/open", {"origin": origin})[1]["access-control-allow-origin"] == origin
+
+
+@pytest.mark.parametrize(("origin", "method"), [("https://one.example", "POST"), ("https://two.example", "GET")])
+def test_preflight_of_another_method_or_origin_is_a_request_like_others(small, origin, method):
+    checks = len(small.sidecar.checks)
+    _, headers, _ = small.ask("OPTIONS", "/c", preflight(origin, method))
+
+    assert "access-control-allow-origin" not in headers
+    assert len(small.sidecar.checks) == checks + 1
