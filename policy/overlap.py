@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from policy.route import Match, Route
 
@@ -20,7 +21,9 @@ def find_shadow(routes: Sequence[Route], index: int) -> tuple[Route, str] | None
             continue
         if covers(earlier.match, route.match):
             return earlier, "all requests"
-        common = set(earlier.match.methods) & set(route.match.methods)
+        # The paths first: of thousands of routes, two and two are compared here.
+        same = (earlier.match.path, earlier.match.prefix) == (route.match.path, route.match.prefix)
+        common = set(earlier.match.methods) & set(route.match.methods) if same else ()
         if common and earlier.match.place == route.match.place:
             return earlier, " and ".join(sorted(common))
     return None
@@ -39,14 +42,15 @@ def covers(wide: Match, narrow: Match) -> bool:
 def _covers_path(wide: Match, narrow: Match) -> bool:
     inner = _segments(narrow.path or narrow.prefix or "")
     if wide.prefix is not None:
-        outer = [] if wide.prefix == "/" else _segments(wide.prefix.rstrip("/"))
+        outer = () if wide.prefix == "/" else _segments(wide.prefix.rstrip("/"))
         return len(outer) <= len(inner) and all(map(_covers_segment, outer, inner))
     outer = _segments(wide.path or "")
     return narrow.prefix is None and len(outer) == len(inner) and all(map(_covers_segment, outer, inner))
 
 
-def _segments(path: str) -> list[str]:
-    return path.split("/")[1:]
+@lru_cache(maxsize=65_536)
+def _segments(path: str) -> tuple[str, ...]:
+    return tuple(path.split("/")[1:])
 
 
 def _covers_segment(wide: str, narrow: str) -> bool:
@@ -55,9 +59,7 @@ def _covers_segment(wide: str, narrow: str) -> bool:
 
 def is_template(path: str) -> bool:
     """Whether the segments of a path with braces are literal or one `{name}`, as Envoy's templates want them."""
-    segments = _segments(path)
-    if segments[-1] == "":
-        segments.pop()
+    segments = _segments(path.removesuffix("/"))
     names = [segment for segment in segments if _NAME.fullmatch(segment)]
     literals = [segment for segment in segments if not _NAME.fullmatch(segment)]
     return len(set(names)) == len(names) <= MOST_NAMES and all(map(_LITERAL.fullmatch, literals))
