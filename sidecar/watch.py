@@ -1,6 +1,8 @@
 """Watching files by their content: the one thing that an in-place write, a rename and a symlink swap have in common."""
 
+import errno
 import hashlib
+import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -39,8 +41,11 @@ class Watch:
 
 
 def read_content(path: Path) -> Content:
-    """Read a file whole."""
+    """Read a file whole. A pipe or a device counts as unreadable: it can hold the watch, and a stop, for good."""
     try:
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            return OSError(errno.EINVAL, "not a regular file")
         return path.read_bytes()
     except OSError as error:
         return error

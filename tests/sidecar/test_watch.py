@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from sidecar.watch import Watch, digest_contents
+from sidecar.watch import Watch, digest_contents, read_content
 
 
 def in_place(folder, target, content):
@@ -92,3 +92,15 @@ def test_a_change_made_while_the_document_was_being_loaded_is_not_lost(tmp_path)
     target.write_bytes(b"two")
     watch.follow({target: b"one"})
     assert [watch.poll(), watch.poll(), watch.poll()] == [False, True, False]
+
+
+@pytest.mark.timeout(10)
+def test_pipe_in_place_of_a_file_is_a_change_and_never_waited_for(tmp_path):
+    path = tmp_path / "document"
+    path.write_text("one")
+    watch = Watch([path])
+    path.unlink()
+    os.mkfifo(path)
+
+    assert [watch.poll(), watch.poll()] == [False, True]
+    assert isinstance(read_content(path), OSError)
