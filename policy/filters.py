@@ -56,7 +56,10 @@ _ATTRIBUTES = ["xds.route_name", "request.id"]
 
 
 def http_filters(plane: str, document: Document) -> list[hcm.HttpFilter]:
-    """List the filters of a plane. ext_proc and the transcoder are disabled until a route enables them."""
+    """List the filters of a plane; those that are disabled wait for a route to enable them.
+
+    The buffer too: where no route fits, nobody was asked, and a stranger's body must not be waited for, nor held.
+    """
     limit = document.limits.body
     return [
         *answer_filters(plane, document),
@@ -67,7 +70,7 @@ def http_filters(plane: str, document: Document) -> list[hcm.HttpFilter]:
         hcm.HttpFilter(name=AUTHORITY, typed_config=pack(_authority(document.planes[plane], document))),
         # Next to ext_authz: what is refused between the two would hold its place until that expires.
         hcm.HttpFilter(name=PLACES, typed_config=pack(_places(document)), disabled=True),
-        hcm.HttpFilter(name=BUFFER, typed_config=pack(_room(limit))),
+        hcm.HttpFilter(name=BUFFER, typed_config=pack(_room(limit)), disabled=True),
         # What came without a length has one now, whether it came before the decision or after it.
         hcm.HttpFilter(name=MEASURE, typed_config=pack(rbac_filter.Rbac(rules=_deny_all(_beyond(limit))))),
         hcm.HttpFilter(name=FIELDS, typed_config=pack(_fields()), disabled=True),
@@ -82,8 +85,7 @@ def http_filters(plane: str, document: Document) -> list[hcm.HttpFilter]:
 def route_filters(route: Route, document: Document) -> dict[str, Packed]:
     """Say what one route wants of the filters. Nothing here can switch ext_authz off."""
     settings = {AUTHORITY: label(route.id)}
-    if route.stream or route.body is not None:
-        settings |= _body_limit(None if route.stream else route.body, document.limits.url)
+    settings |= _body_limit(route, document)
     if _takes_places(route, document):
         settings[PLACES] = pack(
             ext_proc.ExtProcPerRoute(overrides=ext_proc.ExtProcOverrides(processing_mode=_open_mode()))
@@ -101,14 +103,18 @@ def route_filters(route: Route, document: Document) -> dict[str, Packed]:
     return settings
 
 
-def _body_limit(body: int | None, url: int) -> dict[str, Packed]:
-    """Give a route a body limit of its own; None lets bodies of any size stream through."""
-    admission = pack(rbac_filter.RbacPerRoute(rbac=rbac_filter.Rbac(rules=_admission(url, body))))
-    if body is None:
-        free = pack(rbac_filter.RbacPerRoute())
-        return {BUFFER: pack(buffer.BufferPerRoute(disabled=True)), MEASURE: free, ADMISSION: admission}
-    measure = pack(rbac_filter.RbacPerRoute(rbac=rbac_filter.Rbac(rules=_deny_all(_beyond(body)))))
-    return {BUFFER: pack(buffer.BufferPerRoute(buffer=_room(body))), MEASURE: measure, ADMISSION: admission}
+def _body_limit(route: Route, document: Document) -> dict[str, Packed]:
+    """Give a route the limit of its bodies; a stream lets those of any size through, as they come."""
+    limits = document.limits
+    if route.stream:
+        admission = rbac_filter.Rbac(rules=_admission(limits.url, None))
+        return {MEASURE: pack(rbac_filter.RbacPerRoute()), ADMISSION: pack(rbac_filter.RbacPerRoute(rbac=admission))}
+    body = limits.body if route.body is None else route.body
+    settings = {BUFFER: pack(buffer.BufferPerRoute(buffer=_room(body)))}
+    if route.body is not None:
+        for name, rules in ((MEASURE, _deny_all(_beyond(body))), (ADMISSION, _admission(limits.url, body))):
+            settings[name] = pack(rbac_filter.RbacPerRoute(rbac=rbac_filter.Rbac(rules=rules)))
+    return settings
 
 
 def _room(body: int) -> buffer.Buffer:

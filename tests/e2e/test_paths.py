@@ -3,7 +3,9 @@
 import pytest
 
 from demo.cases import ALPHA
+from demo.client import connect
 from demo.row import Expect, complaints, describe
+from demo.settings import EDGE_NAME
 from demo.world import Ask, unique
 
 WALKS = (
@@ -65,3 +67,16 @@ async def test_a_secret_in_the_query_is_in_no_log_and_in_no_answer(world, demo):
     reply = await world.ask(Ask("GET", "/v3/accounts?access_token=S3CRETQUERY", ALPHA))
     assert b"S3CRETQUERY" not in reply.body
     assert not [name for name in ("envoy", "sidecar", "ledger") if "S3CRETQUERY" in demo.log(name)]
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [("POST /v3/nowhere HTTP/1.1", 404), ("CONNECT api:443 HTTP/1.1", 404), ("DELETE /v3/accounts HTTP/1.1", 401)],
+)
+async def test_a_body_that_nobody_may_send_is_not_waited_for(world, head, status):
+    """Where no route fits nobody is asked: a stranger's body must cost no memory, and the answer no time."""
+    async with connect(world.endpoint("fintech-alpha")) as connection:
+        length = "" if head.startswith("CONNECT") else "Content-Length: 1000000\r\n"
+        reply = await connection.send_raw(f"{head}\r\nHost: {EDGE_NAME}\r\n{length}\r\n".encode())
+    assert complaints(reply, Expect(status)) == []
+    assert reply.seconds < 5

@@ -224,12 +224,17 @@ def test_no_direct_answer_replaces_a_decision(files):
 def test_body_limits_hold_for_announced_and_for_read_bodies(files):
     for _, manager in managers(files):
         filters = http_filters(manager)
-        assert filters["envoy.filters.http.buffer"]["typed_config"]["max_request_bytes"] == 10 << 20
+        assert filters["envoy.filters.http.buffer"]["disabled"] is True
         deny = filters["envoy.filters.http.rbac"]["typed_config"]["rules"]
         assert deny["action"] == "DENY"
         for rules in (deny, filters["wardgate.body"]["typed_config"]["rules"]):
             announced = rules["policies"]["body-too-large"]["permissions"][0]["header"]
             assert announced["range_match"]["start"] == str((10 << 20) + 1)
+    for plane in ("partner", "public"):
+        for name, route in routes(files, plane).items():
+            own = route["typed_per_filter_config"].get("envoy.filters.http.buffer")
+            taken = not name.endswith((".method", ".preflight", "-watch"))
+            assert (own and own["buffer"]["max_request_bytes"]) == (10 << 20 if taken else None)
 
 
 def test_transcoder_is_bound_to_the_route_and_refuses_what_it_does_not_know(files):
