@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from typing import Protocol
 
 from model.instant import SECOND, Duration
@@ -13,6 +14,9 @@ from sidecar.loader import Loaded, Loader
 from sidecar.logs import Journal
 from sidecar.rates import Rates
 from sidecar.watch import Watch, read_folder
+
+_SETTLED = 2.0
+"""Seconds after which Envoy has read what was written: it takes some tens of milliseconds, more where it is busy."""
 
 
 class Target(Protocol):
@@ -47,10 +51,14 @@ class Follower:
 
         The target comes before Envoy: a route that only Envoy knows would be refused as unknown.
         """
-        unpublished = first
+        unpublished, published = first, 0.0
+        unsettled: Loaded | None = None
+        now = asyncio.get_running_loop().time
         while True:
-            if unpublished is not None and await self._publish(loader, unpublished):
-                unpublished = None
+            if unpublished is not None and await self._publish(loader.publish, unpublished):
+                unpublished, unsettled, published = None, unpublished, now()
+            if unsettled is not None and now() - published > _SETTLED and await self._publish(loader.settle, unsettled):
+                unsettled = None
             await asyncio.sleep(self._poll)
             if await asyncio.to_thread(loader.poll):
                 unpublished = await self._take_up(loader) or unpublished
@@ -99,10 +107,10 @@ class Follower:
         self.errors.pop("document", None)
         return loaded
 
-    async def _publish(self, loader: Loader, loaded: Loaded) -> bool:
+    async def _publish(self, write: Callable[[Loaded], list[str]], loaded: Loaded) -> bool:
         """Write Envoy's half; False where it could not be written and must be tried again."""
         try:
-            changed = await asyncio.to_thread(loader.publish, loaded)
+            changed = await asyncio.to_thread(write, loaded)
         except OSError as error:
             if "envoy files" not in self.errors:
                 self.refuse("envoy files", str(error))

@@ -13,6 +13,8 @@ from policy.output import write_files
 from policy.snapshot import compile_snapshot
 from sidecar.watch import Content, Watch, read_content
 
+_CLUSTERS = "cds.yaml"
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -35,6 +37,7 @@ class Loader:
         self._workers = workers
         self._environment = environment
         self._watch = Watch([path])
+        self._published: Mapping[str, Mapping[str, Any]] = {}
 
     def load(self) -> Loaded:
         """Load and compile everything. Raises Faults, and nothing has changed then."""
@@ -62,8 +65,32 @@ class Loader:
         return self._watch.poll()
 
     def publish(self, loaded: Loaded) -> list[str]:
-        """Write Envoy's half where a directory was named; the names of the files that changed. Raises OSError."""
+        """Write Envoy's half where a directory was named; the names of the files that changed. Raises OSError.
+
+        Clusters that are no longer there stay until `settle`: Envoy reads its files one by one, and for a moment its
+        routes still name them.
+        """
+        if self._envoy is None:
+            return []
+        changed = write_files(self._envoy, _with_former(self._published, loaded.files))
+        self._published = loaded.files
+        return changed
+
+    def settle(self, loaded: Loaded) -> list[str]:
+        """Write what `publish` left for later, once Envoy has read the rest. Raises OSError."""
         return [] if self._envoy is None else write_files(self._envoy, loaded.files)
+
+
+def _with_former(
+    former: Mapping[str, Mapping[str, Any]], files: Mapping[str, Mapping[str, Any]]
+) -> Mapping[str, Mapping[str, Any]]:
+    clusters = files[_CLUSTERS]["resources"]
+    names = {cluster["name"] for cluster in clusters}
+    gone = [cluster for cluster in former.get(_CLUSTERS, {}).get("resources", ()) if cluster["name"] not in names]
+    if not gone:
+        return files
+    version = f"{files[_CLUSTERS]['version_info']}-{former[_CLUSTERS]['version_info']}"
+    return {**files, _CLUSTERS: {"version_info": version, "resources": [*clusters, *gone]}}
 
 
 def _noting(contents: dict[Path, Content]) -> Callable[[Path], bytes]:
