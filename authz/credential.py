@@ -75,18 +75,21 @@ def read_key(request: Request, plan: Plan) -> tuple[str, str] | Deny:
     if not queried:
         return Deny(Reason.CREDENTIAL_MISSING, "An API key is needed that names the application.")
     raw, value = queried[0]
-    if unquote_plus(raw) in KEY_QUERY and plan.route.stream:
+    if unquote_plus(raw).lower() in KEY_QUERY and plan.route.stream:
         return value, "query"
     return Deny(Reason.CREDENTIAL_KIND_REFUSED, _IN_QUERY)
 
 
 def query_credentials(path: str) -> tuple[tuple[str, str], ...]:
-    """Find credentials in the query: (parameter name as it stands there, decoded value), in order."""
+    """Find credentials in the query: (parameter name as it stands there, decoded value), in order.
+
+    Upper and lower case do not count: what a client took for a credential must not go on as something else.
+    """
     found = []
     for pair in path.partition("?")[2].split("&"):
         raw, _, value = pair.partition("=")
         name = unquote_plus(raw) if "%" in raw else raw
-        if name in CREDENTIAL_QUERY:
+        if name.lower() in CREDENTIAL_QUERY:
             found.append((raw, unquote_plus(value)))
     return tuple(found)
 
@@ -130,7 +133,7 @@ def _read_key(text: str, plan: Plan) -> Credential | Deny:
 def _read_queried(found: tuple[str, str], plan: Plan) -> Credential | Deny:
     """Accept an API key in the query on stream routes only: an EventSource cannot set a header field."""
     raw, value = found
-    if unquote_plus(raw) in KEY_QUERY and plan.route.stream and Kind.API_KEY in plan.kinds:
+    if unquote_plus(raw).lower() in KEY_QUERY and plan.route.stream and Kind.API_KEY in plan.kinds:
         return Credential(Kind.API_KEY, value, scheme="query")
     return Deny(Reason.CREDENTIAL_KIND_REFUSED, _IN_QUERY)
 

@@ -24,7 +24,9 @@ SIDECAR = "wardgate"
 IDENTITY_PREFIXES = ("x-authenticated-", "x-envoy-", "x-verified-", "x-forwarded-")
 """Families of request headers that only the gateway may send: removed before anything reads them."""
 
-IDENTITY_HEADERS = ("x-user-roles", "x-tenant-id", "client-cert", "client-cert-chain")
+_IDENTITIES = ("x-user-roles", "x-tenant-id", "client-cert", "client-cert-chain")
+_ADDRESSES = ("forwarded", "x-real-ip", "true-client-ip")
+IDENTITY_HEADERS = (*_IDENTITIES, *_ADDRESSES)
 """Request headers in which gateways and services hand identities around, beside the families of IDENTITY_PREFIXES."""
 
 

@@ -69,7 +69,10 @@ def test_header_and_query_credential_together_are_refused():
     assert found.reason is Reason.CREDENTIALS_AMBIGUOUS
 
 
-@pytest.mark.parametrize("path", ["/a?access_token=x", "/a?b=c&api_key=x", "/a?%61pi_key=x", "/a?access%5Ftoken=x"])
+@pytest.mark.parametrize(
+    "path",
+    ["/a?access_token=x", "/a?b=c&api_key=x", "/a?%61pi_key=x", "/a?access%5Ftoken=x", "/a?API_KEY=x", "/a?apikey=x"],
+)
 def test_credential_in_the_query_is_refused_in_any_spelling(path):
     """A credential in a URL ends in logs and histories; percent-encoding its name hides nothing."""
     assert read(path=path, kinds=ALL).reason is Reason.CREDENTIAL_KIND_REFUSED

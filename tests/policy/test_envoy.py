@@ -156,7 +156,15 @@ def test_identity_headers_go_before_any_filter_reads_them(files):
         mutations = early["typed_config"]["mutations"]
         removed = {item["remove"] for item in mutations if "remove" in item}
         families = {item["remove_on_match"]["key_matcher"]["prefix"] for item in mutations if "remove_on_match" in item}
-        assert removed >= {"x-user-roles", "x-tenant-id", "x-verified-caller-context", "client-cert", "grpc-timeout"}
+        assert removed >= {
+            "forwarded",
+            "x-real-ip",
+            "x-user-roles",
+            "x-tenant-id",
+            "x-verified-caller-context",
+            "client-cert",
+            "grpc-timeout",
+        }
         assert families == {"x-authenticated-", "x-envoy-", "x-verified-", "x-forwarded-"}
 
 
