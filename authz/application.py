@@ -46,7 +46,8 @@ def adopt_application(evidence: Evidence) -> Answer:
     if application is None:
         return None
     record = application.record
-    evidence.marks = (*evidence.marks, (Subject.API_KEY, "", record.id))
+    if evidence.caller.client_id:  # of the user's token: revoked, it is refused in front of any application
+        evidence.marks = (*evidence.marks, (Subject.CLIENT, "", evidence.caller.client_id))
     if evidence.credential is not None and evidence.credential.kind is Kind.NONE:
         evidence.scopes, evidence.roles, evidence.serial = record.scopes, record.roles, record.id
         evidence.caller.kind = Kind.API_KEY.value

@@ -48,7 +48,7 @@ def check_client(evidence: Evidence) -> Answer:
 
 def _judge_unbound(evidence: Evidence) -> Answer:
     kind = evidence.credential.kind if evidence.credential is not None else Kind.NONE
-    bound = kind in (Kind.NONE, Kind.CERTIFICATE)
+    bound = kind is Kind.CERTIFICATE or (kind is Kind.NONE and evidence.application is None)
     return Deny(Reason.TOKEN_UNBOUND) if evidence.plan.route.requirement.bound and not bound else None
 
 

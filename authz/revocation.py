@@ -5,7 +5,7 @@ document that bounds that age (`revocation.max_age`) has writes wait for it; rea
 """
 
 from authz.denylist import Denylist, Subject
-from authz.evidence import Answer, Evidence
+from authz.evidence import Answer, Application, Evidence
 from model.instant import Instant
 from model.reason import Reason
 from model.snapshot import Access, Kind
@@ -29,6 +29,8 @@ def _search(evidence: Evidence, denylist: Denylist) -> Answer:
             return Deny(Reason.CREDENTIAL_REVOKED)
     if revokes(Subject.CLIENT, "", evidence.caller.client_id, evidence.issued, now):
         return Deny(Reason.CREDENTIAL_REVOKED)
+    if evidence.application is not None and _revokes_application(evidence.application, denylist, now):
+        return Deny(Reason.CREDENTIAL_REVOKED)
     identity = evidence.identity
     if identity is None:
         return None
@@ -37,6 +39,12 @@ def _search(evidence: Evidence, denylist: Denylist) -> Answer:
     if revokes(Subject.ORGANISATION, "", identity.organisation, None, now):
         return Deny(Reason.CERTIFICATE_BLOCKED)
     return None
+
+
+def _revokes_application(application: Application, denylist: Denylist, now: Instant) -> bool:
+    """Tell whether the key that names the application is revoked, or its client, whenever the token was issued."""
+    key = denylist.revokes(Subject.API_KEY, "", application.record.id, None, now)
+    return key or denylist.revokes(Subject.CLIENT, "", application.consumer.client_id, None, now)
 
 
 def _judge_age(evidence: Evidence, heard: Instant) -> Answer:

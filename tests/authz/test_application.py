@@ -159,6 +159,9 @@ def test_privileged_key_in_a_header_brings_its_role():
         Entry(Subject.API_KEY, "app1"),
         Entry(Subject.CLIENT, "shop"),
         Entry(Subject.SUBJECT, "user-9", "https://id.example"),
+        Entry(Subject.CLIENT, "client-1"),
+        Entry(Subject.API_KEY, "app1", before=1),
+        Entry(Subject.CLIENT, "shop", before=1),
     ],
 )
 def test_revoked_key_client_or_user_is_refused(entry):
@@ -166,8 +169,13 @@ def test_revoked_key_client_or_user_is_refused(entry):
     denied.add(entry)
     at = house(live={"denylist": denied})
 
-    assert isinstance(asked("app2.b", token(sub="user-8"), at=at), Allow)
-    assert isinstance(asked("app1.a", token(sub="user-9"), at=at), Deny)
+    assert isinstance(asked("app2.b", token(sub="user-8", client_id="client-2"), at=at), Allow)
+    assert refusal(asked("app1.a", token(sub="user-9"), at=at)) is Reason.CREDENTIAL_REVOKED
+
+
+def test_key_that_names_an_application_is_a_bearer_secret():
+    """It never meets a route that demands bound credentials."""
+    assert refusal(asked(requirement=Requirement(bound=True))) is Reason.TOKEN_UNBOUND
 
 
 def test_context_of_one_application_is_not_that_of_another():
