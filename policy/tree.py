@@ -22,6 +22,9 @@ DEEPEST = 32
 MOST_VALUES = 50_000
 
 _VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^${}]*))?\})", re.ASCII)
+# An escape like "\ud83d", half of a character: YAML lets it pass, and it is no text.
+_HALF = re.compile("[\ud800-\udfff]")
+_HALF_WORDS = ("an escape that is half a character", r"whole characters, as themselves or as \UXXXXXXXX")
 _TAG = "tag:yaml.org,2002:"
 _WORDS = {"true": True, "false": False}
 
@@ -141,6 +144,9 @@ class _Builder:
                     Fault(self._tree.file, line, column, write_path(path), "a key that is not text", "text")
                 )
                 continue
+            if not key.value.isascii() and _HALF.search(key.value):
+                self.faults.append(Fault(self._tree.file, line, column, write_path(path), *_HALF_WORDS))
+                continue
             name = (*path, key.value)
             if key.value in result:
                 first = self._tree.keys[name][0]
@@ -163,6 +169,8 @@ class _Builder:
         plain = node.style is None
         self._refuse_tag(node, path, self._resolve(ScalarNode, node.value, (plain, not plain)))
         text = self._substitute(node.value, path)
+        if not text.isascii() and _HALF.search(text):
+            self.faults.append(self._tree.fault(path, *_HALF_WORDS))
         return _plain_value(text, str(self._resolve(ScalarNode, text, (True, False)))) if plain else text
 
     def _refuse_tag(self, node: Node, path: Where, implied: object) -> None:

@@ -199,3 +199,18 @@ def test_transcoded_route_without_a_rule_behind_it_is_a_fault(tmp_path):
 
     with pytest.raises(Faults, match="http rule of 'payment-initiation'"):
         load_document(path, {}, read)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("old", "new", "where"),
+    [
+        ("gateway: small", 'gateway: "\\ud83d\\udcb6"', "gateway"),
+        ("tiers:\n", 'consumers: {"\\ud83d\\udcb6": {tier: guests}}\ntiers:\n', "consumers"),
+    ],
+)
+def test_half_a_character_is_a_fault_and_not_a_search_without_end(tmp_path, old, new, where):
+    with pytest.raises(Faults) as caught:
+        load_text(tmp_path, MINIMAL.replace(old, new))
+
+    assert where in [fault.where for fault in caught.value.faults]
