@@ -12,6 +12,7 @@ from envoy_data_plane.envoy.type.v3 import Percent
 from model.instant import SECOND
 from policy.gateway import SIDECAR, Document
 from policy.scalar import Address
+from policy.secrets import own_certificate
 from policy.typed import exact, pack, socket, span
 from policy.upstream import Breaker, Health, Outliers, Upstream, UpstreamTls
 
@@ -77,8 +78,8 @@ def sidecar_cluster(document: Document) -> cluster.Cluster:
     return built
 
 
-def upstream_cluster(name: str, upstream: Upstream, document: Document) -> cluster.Cluster:
-    """Write the cluster of one upstream."""
+def upstream_cluster(name: str, upstream: Upstream, document: Document, directory: str = ".") -> cluster.Cluster:
+    """Write the cluster of one upstream; `directory` is where Envoy finds its files."""
     built = _cluster(
         name,
         upstream.endpoints,
@@ -90,7 +91,7 @@ def upstream_cluster(name: str, upstream: Upstream, document: Document) -> clust
     built.lb_policy = _BALANCING[upstream.balancing]
     built.per_connection_buffer_limit_bytes = 1 << 20
     if upstream.tls is not None:
-        built.transport_socket = _transport(upstream.tls, document, http2=upstream.protocol != "http")
+        built.transport_socket = _transport(name, upstream.tls, document, directory, http2=upstream.protocol != "http")
     if upstream.outliers is not None:
         built.outlier_detection = _outliers(upstream.outliers)
         built.common_lb_config = _panic(upstream.outliers)
@@ -172,19 +173,21 @@ def _protocol(idle_timeout: int, *, http2: bool, calls: int | None) -> protocols
     )
 
 
-def _transport(settings: UpstreamTls, document: Document, *, http2: bool) -> core.TransportSocket:
-    name = tls.SubjectAltNameMatcher(
+def _transport(
+    name: str, settings: UpstreamTls, document: Document, directory: str, *, http2: bool
+) -> core.TransportSocket:
+    server = tls.SubjectAltNameMatcher(
         san_type=tls.SubjectAltNameMatcherSanType.DNS, matcher=exact(settings.server_name, ignore_case=True)
     )
     common = tls.CommonTlsContext(
         tls_params=tls_1_3(),
         alpn_protocols=["h2" if http2 else "http/1.1"],
         validation_context=tls.CertificateValidationContext(
-            trusted_ca=core.DataSource(filename=document.file(settings.trust)), match_typed_subject_alt_names=[name]
+            trusted_ca=core.DataSource(filename=document.file(settings.trust)), match_typed_subject_alt_names=[server]
         ),
     )
-    if settings.certificate is not None and settings.key is not None:
-        common.tls_certificates = [pair(document.file(settings.certificate), document.file(settings.key))]
+    if settings.certificate is not None:
+        common.tls_certificate_sds_secret_configs = own_certificate(f"upstream-{name}", directory)
     context = tls.UpstreamTlsContext(common_tls_context=common, sni=settings.server_name)
     return core.TransportSocket(name="envoy.transport_sockets.tls", typed_config=pack(context))
 
@@ -193,13 +196,6 @@ def tls_1_3() -> tls.TlsParameters:
     """Allow TLS 1.3 and nothing else."""
     version = tls.TlsParametersTlsProtocol.TLSv1_3
     return tls.TlsParameters(tls_minimum_protocol_version=version, tls_maximum_protocol_version=version)
-
-
-def pair(certificate: str, key: str) -> tls.TlsCertificate:
-    """Name a certificate chain and its key, both files."""
-    return tls.TlsCertificate(
-        certificate_chain=core.DataSource(filename=certificate), private_key=core.DataSource(filename=key)
-    )
 
 
 def _outliers(outliers: Outliers) -> cluster.OutlierDetection:

@@ -17,6 +17,7 @@ from policy.cluster import sidecar_cluster, upstream_cluster
 from policy.gateway import Document
 from policy.listener import plane_listener
 from policy.routing import route_configuration
+from policy.secrets import certificate_secrets
 from policy.typed import pack, socket, struct, watched
 
 _RUNTIME = {
@@ -34,11 +35,13 @@ def compile_envoy(document: Document, directory: Path | None = None) -> dict[str
     """
     folder = str(directory) if directory is not None else "."
     clusters = [sidecar_cluster(document)]
-    clusters += [upstream_cluster(name, upstream, document) for name, upstream in document.upstreams.items()]
+    clusters += [upstream_cluster(name, upstream, document, folder) for name, upstream in document.upstreams.items()]
     listeners = [plane_listener(name, plane, document, folder) for name, plane in document.planes.items()]
     files = {"envoy.yaml": _plain(_bootstrap(document, folder))}
     files["cds.yaml"] = _resources(clusters)
     files["lds.yaml"] = _resources(listeners)
+    for name, secret in certificate_secrets(document).items():
+        files[f"sds-{name}.yaml"] = _resources([secret])
     for name, plane in document.planes.items():
         files[f"rds-{name}.yaml"] = _resources([route_configuration(name, plane, document)])
     return files

@@ -13,13 +13,14 @@ from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
 from envoy_data_plane.envoy.type.matcher import v3 as matcher
 
 from model.instant import SECOND
-from policy.cluster import pair, tls_1_3
+from policy.cluster import tls_1_3
 from policy.filters import ROOM, http_filters
 from policy.gateway import IDENTITY_PREFIXES, Document
 from policy.local import local_replies
 from policy.plane import Plane
 from policy.route import Route
 from policy.routing import WEBSOCKET
+from policy.secrets import own_certificate
 from policy.typed import extension, pack, socket, span, struct, watched
 
 _NOWHERE = core.CidrRange(address_prefix="255.255.255.255", prefix_len=32)
@@ -64,7 +65,7 @@ def plane_listener(name: str, plane: Plane, document: Document, directory: str) 
     if plane.tls is not None:
         inspector = pack(tls_inspector.TlsInspector())
         filters.append(config.ListenerFilter(name="envoy.filters.listener.tls_inspector", typed_config=inspector))
-        chain.transport_socket = _transport(plane, document)
+        chain.transport_socket = _transport(name, plane, document, directory)
         chain.transport_socket_connect_timeout = span(10 * SECOND)
     return config.Listener(
         name=name,
@@ -77,11 +78,10 @@ def plane_listener(name: str, plane: Plane, document: Document, directory: str) 
     )
 
 
-def _transport(plane: Plane, document: Document) -> core.TransportSocket:
-    assert plane.tls is not None  # noqa: S101 - tells the type checker what the caller has seen
+def _transport(name: str, plane: Plane, document: Document, directory: str) -> core.TransportSocket:
     common = tls.CommonTlsContext(
         tls_params=tls_1_3(),
-        tls_certificates=[pair(document.file(plane.tls.certificate), document.file(plane.tls.key))],
+        tls_certificate_sds_secret_configs=own_certificate(f"plane-{name}", directory),
         alpn_protocols=["h2", "http/1.1"],
     )
     context = tls.DownstreamTlsContext(

@@ -45,7 +45,7 @@ def write_yaml(content: Mapping[str, Any]) -> str:
 def write_files(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Write each file whose content changed, by an atomic rename that Envoy's watch sees; give the changed names.
 
-    Clusters come before what refers to them, and the bootstrap last: once it is there, Envoy finds all that it names.
+    Secrets and clusters come before what refers to them, the bootstrap last: once it is there, all that it names is.
     Raises OSError; a file is then either the old or the new one as a whole.
     """
     directory.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def write_files(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> list
 
 
 def _rank(name: str) -> tuple[int, str]:
-    order = ("cds", "rds", "lds", "envoy")
+    order = ("sds", "cds", "rds", "lds", "envoy")
     return order.index(name.partition(".")[0].partition("-")[0]), name
 
 

@@ -38,6 +38,8 @@ def gather_static(directory: Path) -> dict[str, Any]:
                 _inline_routes(item["typed_config"], directory)
     del bootstrap["dynamic_resources"]
     clusters = _load(directory / "cds.yaml")["resources"]
+    for holder in (*(chain for each in listeners for chain in each["filter_chains"]), *clusters):
+        _inline_secret(holder, directory)
     resources = {"listeners": listeners, "clusters": clusters}
     bootstrap["static_resources"] = {kind: list(map(_bare, items)) for kind, items in resources.items()}
     return bootstrap
@@ -47,6 +49,14 @@ def _inline_routes(manager: dict[str, Any], directory: Path) -> None:
     name = manager.pop("rds")["route_config_name"]
     (routes,) = _load(directory / f"rds-{name}.yaml")["resources"]
     manager["route_config"] = _bare(routes)
+
+
+def _inline_secret(holder: dict[str, Any], directory: Path) -> None:
+    common = holder.get("transport_socket", {}).get("typed_config", {}).get("common_tls_context", {})
+    for config in common.pop("tls_certificate_sds_secret_configs", ()):
+        (secret,) = _load(directory / f"sds-{config['name']}.yaml")["resources"]
+        del secret["tls_certificate"]["watched_directory"]
+        common["tls_certificates"] = [secret["tls_certificate"]]
 
 
 def _bare(resource: dict[str, Any]) -> dict[str, Any]:

@@ -63,7 +63,9 @@ def test_upstreams_are_spoken_to_over_mutual_tls_and_http_2(files):
         context = cluster["transport_socket"]["typed_config"]
         assert context["sni"] == name
         common = context["common_tls_context"]
-        assert common["tls_certificates"][0]["private_key"] == {"filename": "/etc/wardgate/pki/gateway.key"}
+        (shown,) = common["tls_certificate_sds_secret_configs"]
+        (secret,) = files[f"sds-{shown['name']}.yaml"]["resources"]
+        assert secret["tls_certificate"]["private_key"] == {"filename": "/etc/wardgate/pki/gateway.key"}
         (matcher,) = common["validation_context"]["match_typed_subject_alt_names"]
         assert matcher["matcher"]["exact"] == name
         assert cluster["lb_policy"] == "LEAST_REQUEST"
