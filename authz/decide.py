@@ -42,8 +42,8 @@ STEPS: tuple[Step, ...] = (
 """DESIGN section 4. Refusals that spend nothing come before the spend, so a refused request costs no quota."""
 
 _ABOUT_APPLICATIONS = (check_application, adopt_application)
-_OTHERS = tuple(step for step in STEPS if step not in _ABOUT_APPLICATIONS)
-"""The same order for the routes that ask for no application, which are most, without two steps that would do nothing."""
+ORDERS = {True: STEPS, False: tuple(step for step in STEPS if step not in _ABOUT_APPLICATIONS)}
+"""STEPS by whether an application is asked for: most routes ask for none, and are spared two steps that do nothing."""
 
 Reply = Sequence[Outcome] | bool | Claims | Deny
 """What comes back for an ask: what its `then` takes, or a refusal that ends the decision."""
@@ -51,7 +51,7 @@ Reply = Sequence[Outcome] | bool | Claims | Deny
 
 def decide(evidence: Evidence) -> Generator[Ask, Reply, Verdict]:
     """Judge a request. Yields asks, is sent replies, and returns the verdict."""
-    for step in STEPS if evidence.plan.application else _OTHERS:
+    for step in ORDERS[evidence.plan.application]:
         answer = step(evidence)
         while isinstance(answer, Ask):
             reply = yield answer

@@ -156,7 +156,7 @@ def test_refusal_of_any_step_ends_the_decision(monkeypatch, step):
         return grant_request(facts)
 
     replaced = tuple(refuse if each is step else grant if each is grant_request else each for each in STEPS)
-    monkeypatch.setattr(room, "STEPS", replaced)
+    monkeypatch.setattr(room, "ORDERS", dict.fromkeys((True, False), replaced))
 
     assert judge().reason is Reason.INTERNAL
     assert ran == []
@@ -164,7 +164,7 @@ def test_refusal_of_any_step_ends_the_decision(monkeypatch, step):
 
 def test_loop_that_runs_out_of_steps_allows_nothing(monkeypatch):
     """An order without its last step is a fault of ours, not an open door."""
-    monkeypatch.setattr(room, "STEPS", STEPS[:-1])
+    monkeypatch.setattr(room, "ORDERS", dict.fromkeys((True, False), STEPS[:-1]))
 
     with pytest.raises(AssertionError):
         judge()
