@@ -67,12 +67,13 @@ def _lock(directory: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Replace a file in one piece, readable by this user only. Raises OSError."""
+def replace_file(path: Path, *parts: str | bytes | memoryview) -> None:
+    """Replace a file in one piece by these parts, readable by this user only. Raises OSError."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp makes it 0600
     try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            for part in parts:
+                file.write(part.encode() if isinstance(part, str) else part)
             file.flush()
             os.fsync(file.fileno())
         Path(name).replace(path)

@@ -12,12 +12,12 @@ import hashlib
 import logging
 import mmap
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from authz.keytable import KeyTable, KeyTableInvalid, open_table
+from sidecar.keys import replace_file
 
 FLOOR = 1_000_000
 _LOCK = "keys.lock"
@@ -55,7 +55,7 @@ class Shelf:
                 return table
             for other in [*path.parent.glob(f"{_PREFIX}*{_SUFFIX}"), *path.parent.glob(f".{_PREFIX}*")]:
                 other.unlink(missing_ok=True)
-            _replace(path, table)
+            replace_file(path, *table.parts())
         except OSError as error:
             _log.warning("API keys are not shared between workers: %s", error.strerror)
             return table
@@ -90,18 +90,3 @@ def _map(path: Path) -> KeyTable | None:
     except (OSError, ValueError, KeyTableInvalid) as error:  # ValueError: an empty file cannot be mapped
         _log.warning("a kept table of API keys is made anew: %s", error)
         return None
-
-
-def _replace(path: Path, table: KeyTable) -> None:
-    """Write a table in one piece, readable by this user only. Raises OSError."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            for part in table.parts():
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

